@@ -1,0 +1,233 @@
+package backuptest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// DriverOptions configure a [Driver]. The zero value is a driver in memory named [DefaultDriver].
+type DriverOptions struct {
+	// Names are the CSI driver names it serves, for clusters whose classes name several. Defaults to [DefaultDriver].
+	Names []string
+	// File keeps what the storage holds, so that it survives the process. It is written beside itself and renamed before a call
+	// is answered. A missing file is an empty storage. Empty: memory only.
+	File string
+	// Clock tells the time that is recorded. Defaults to time.Now.
+	Clock func() time.Time
+}
+
+// Driver is a fake storage system behind CSI calls. Like a real one it is idempotent by the name of a snapshot, does not forget
+// a snapshot whose caller went away, and knows nothing of Kubernetes. Make it with [NewDriver]; it may be used by several
+// goroutines, and by several controllers one after the other. Two drivers on one file at the same time lose updates.
+type Driver struct {
+	opts DriverOptions
+	turn chan struct{} // holds one value while a change is made, so that waiting for it honours ctx
+
+	mu     sync.Mutex // guards loaded, err and held
+	loaded bool
+	err    error // why the file could not be read
+	held   map[string]physical
+}
+
+// physical is one snapshot as the storage and its file know it.
+type physical struct {
+	Name         string     `json:"name"`
+	Handle       string     `json:"handle"`
+	VolumeHandle string     `json:"volumeHandle"`
+	Claim        string     `json:"claim,omitempty"`
+	Driver       string     `json:"driver,omitempty"`
+	Size         int64      `json:"size"`
+	Calls        int        `json:"calls"` // CreateSnapshot calls so far
+	Started      *time.Time `json:"started,omitempty"`
+	CutAt        time.Time  `json:"cutAt,omitzero"`
+	ReadyAt      time.Time  `json:"readyAt,omitzero"`
+	Refusals     int        `json:"refusals,omitempty"` // DeleteSnapshot calls refused so far
+}
+
+func (p physical) cut(now time.Time) bool   { return p.Started != nil && !now.Before(p.CutAt) }
+func (p physical) ready(now time.Time) bool { return p.Started != nil && !now.Before(p.ReadyAt) }
+
+// StoredSnapshot is a snapshot that the storage holds.
+type StoredSnapshot struct {
+	Name         string               // the name of the CreateSnapshot call, such as "snapshot-UID"
+	Handle       string               // what the API calls snapshotHandle
+	VolumeHandle string               // the volume it was taken of
+	Claim        types.NamespacedName // the claim of that volume; zero if the caller did not say
+	Driver       string               // the driver name it was taken through
+	Size         int64                // bytes
+	CutAt        time.Time
+	ReadyToUse   bool
+}
+
+// NewDriver returns a driver. A file of opts is read at the first use: [Driver.Load] tells whether it could be.
+func NewDriver(opts DriverOptions) *Driver {
+	opts.Names = slices.Clone(opts.Names)
+	if len(opts.Names) == 0 {
+		opts.Names = []string{DefaultDriver}
+	}
+	if opts.Clock == nil {
+		opts.Clock = time.Now
+	}
+	return &Driver{opts: opts, turn: make(chan struct{}, 1), held: map[string]physical{}}
+}
+
+// Serves reports whether the driver answers to that CSI driver name.
+func (d *Driver) Serves(name string) bool { return slices.Contains(d.opts.Names, name) }
+
+// Snapshots returns the snapshots that the storage holds, sorted by name. One whose cut is not over yet is not there. It is
+// empty if the file could not be read, which [Driver.Load] tells.
+func (d *Driver) Snapshots() []StoredSnapshot {
+	_ = d.Load()
+	now := d.opts.Clock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var snapshots []StoredSnapshot
+	for _, p := range d.held {
+		if p.cut(now) {
+			snapshots = append(snapshots, p.stored(now))
+		}
+	}
+	slices.SortFunc(snapshots, func(a, b StoredSnapshot) int { return cmp.Compare(a.Name, b.Name) })
+	return snapshots
+}
+
+// CreateRequest is a CSI CreateSnapshot call, with the behaviour that a test wants of the storage.
+type CreateRequest struct {
+	Name         string // names the snapshot: a second call with it takes no second snapshot
+	VolumeHandle string
+	Claim        types.NamespacedName
+	Driver       string // empty: the driver's first name
+	Size         int64  // bytes; 0: 1 GiB
+	Script       Script // the zero value cuts at once and is ready at once
+}
+
+// CreateSnapshot takes a snapshot and returns when it is cut, which may be before it is ready. A name that the storage knows is
+// continued, not taken again, and asked for again tells whether it is ready.
+//
+// # Errors
+//
+// A [*DriverError] while the script has errors left; one with code InvalidArgument for a request without name or volume handle,
+// and with code AlreadyExists for a name that was used with another volume. The cause of ctx when it ends before the cut, which
+// goes on without the caller. Else the error of the file.
+func (d *Driver) CreateSnapshot(ctx context.Context, req CreateRequest) (StoredSnapshot, error) {
+	p, err := d.begin(ctx, req)
+	if err != nil {
+		return StoredSnapshot{}, err
+	}
+	if wait := p.CutAt.Sub(d.opts.Clock()); wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return StoredSnapshot{}, fmt.Errorf("create snapshot %q: %w", req.Name, context.Cause(ctx))
+		}
+	}
+	return p.stored(d.opts.Clock()), nil
+}
+
+// begin records the call, and the start of the cut unless the script has an error for it.
+func (d *Driver) begin(ctx context.Context, req CreateRequest) (physical, error) {
+	if req.Name == "" || req.VolumeHandle == "" {
+		return physical{}, &DriverError{Code: "InvalidArgument", Text: "snapshot name and source volume must be given"}
+	}
+	var result physical
+	var refused error
+	err := d.change(ctx, func(held map[string]physical) bool {
+		p, known := held[req.Name]
+		if known && p.VolumeHandle != req.VolumeHandle {
+			refused = &DriverError{Code: "AlreadyExists", Text: "snapshot " + req.Name + " exists with another source volume"}
+			return false
+		}
+		if known && p.Started != nil {
+			result = p
+			return false
+		}
+		if !known {
+			p = physical{
+				Name: req.Name, Handle: "snap-" + string(UIDOf("physical", "", req.Name)), VolumeHandle: req.VolumeHandle,
+				Claim: joinClaim(req.Claim), Driver: orString(req.Driver, d.opts.Names[0]), Size: cmp.Or(req.Size, 1<<30),
+			}
+		}
+		p.Calls++
+		if failure := req.Script.errorAt(p.Calls); failure != nil {
+			refused = failure
+		} else {
+			now := d.opts.Clock()
+			p.Started, p.CutAt = &now, now.Add(req.Script.CutAfter)
+			p.ReadyAt = p.CutAt.Add(req.Script.ReadyAfter)
+		}
+		held[req.Name], result = p, p
+		return true
+	})
+	return result, errors.Join(err, refused)
+}
+
+// DeleteSnapshot deletes the snapshot with that handle; one that the storage does not hold is deleted already. Script may
+// refuse it, with its DeleteErrors.
+//
+// # Errors
+//
+// A [*DriverError] of the script, the cause of ctx, or the error of the file.
+func (d *Driver) DeleteSnapshot(ctx context.Context, handle string, script Script) error {
+	var refused error
+	err := d.change(ctx, func(held map[string]physical) bool {
+		for name, p := range held {
+			if p.Handle != handle {
+				continue
+			}
+			p.Refusals++
+			if failure := scriptedError(script.DeleteErrors, p.Refusals); failure != nil {
+				refused, held[name] = failure, p
+				return true
+			}
+			delete(held, name)
+			return true
+		}
+		return false
+	})
+	return errors.Join(err, refused)
+}
+
+// change runs edit on a copy of what is held and, if edit reports a change, keeps it in the file before anyone sees it.
+func (d *Driver) change(ctx context.Context, edit func(map[string]physical) bool) error {
+	select {
+	case d.turn <- struct{}{}:
+		defer func() { <-d.turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the storage: %w", context.Cause(ctx))
+	}
+	if err := d.load(); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	held := maps.Clone(d.held)
+	d.mu.Unlock()
+	if !edit(held) {
+		return nil
+	}
+	if d.opts.File != "" {
+		if err := writeDriverFile(d.opts.File, held); err != nil {
+			return err
+		}
+	}
+	d.mu.Lock()
+	d.held = held
+	d.mu.Unlock()
+	return nil
+}
+
+func (p physical) stored(now time.Time) StoredSnapshot {
+	return StoredSnapshot{
+		Name: p.Name, Handle: p.Handle, VolumeHandle: p.VolumeHandle, Claim: splitClaim(p.Claim), Driver: p.Driver,
+		Size: p.Size, CutAt: p.CutAt, ReadyToUse: p.ready(now),
+	}
+}
