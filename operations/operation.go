@@ -48,8 +48,8 @@ func (o Operation) clone() Operation {
 
 // extra holds the unknown keys of an entry, by the object they stood in. It is immutable.
 type extra struct {
-	entry, spec, status fields
-	resources           map[ResourceID]fields
+	entry, spec, status, own fields
+	resources                map[ResourceID]fields
 }
 
 // fields are JSON members by key; values are compact JSON text.
@@ -60,6 +60,7 @@ func (e *extra) equal(other *extra) bool {
 		return e == other
 	}
 	return maps.Equal(e.entry, other.entry) && maps.Equal(e.spec, other.spec) && maps.Equal(e.status, other.status) &&
+		maps.Equal(e.own, other.own) &&
 		maps.EqualFunc(e.resources, other.resources, maps.Equal[fields, fields])
 }
 

@@ -1,6 +1,11 @@
 package operations
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+)
 
 // Store is a bucket of small documents. A name is a slash-separated relative path. Versions are opaque, never empty,
 // and differ whenever the documents differ. A Store is safe for concurrent use and returns once ctx has ended.
@@ -22,4 +27,17 @@ type Capabilities struct {
 	ConditionalCreate bool
 	// ConditionalReplace: a write with an old version fails when the document has another.
 	ConditionalReplace bool
+}
+
+// checkName returns [ErrMalformed] unless name is a slash-separated relative path that stays below its root. Elements
+// that begin with a dot are the stores' own.
+func checkName(name string) error {
+	ok := fs.ValidPath(name) && !strings.ContainsAny(name, "\\:\x00")
+	for part := range strings.SplitSeq(name, "/") {
+		ok = ok && !strings.HasPrefix(part, ".")
+	}
+	if !ok {
+		return fmt.Errorf("%w: document name %q: want a relative slash path, no element of which begins with a dot", ErrMalformed, name)
+	}
+	return nil
 }

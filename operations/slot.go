@@ -1,0 +1,131 @@
+package operations
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Slot is one document of a [Store], of whatever content. It is the Document that the other packages of this module
+// ask for. It remembers the version it has read or written, so that two writers of one document do not overwrite each
+// other unseen. It is safe for concurrent use; calls wait for each other, under ctx.
+type Slot struct {
+	store Store
+	name  string
+
+	turn    chan struct{} // capacity one; whoever has put a value in owns the fields below
+	known   bool          // version is what the store held last
+	version string        // empty: no document
+	pending []byte        // content of a write of which the outcome is not known
+}
+
+// NewSlot returns the document of that name. It reads nothing yet.
+func NewSlot(store Store, name string) *Slot {
+	return &Slot{store: store, name: name, turn: make(chan struct{}, 1)}
+}
+
+// Load returns the document; nil, nil when there is none. It always reads the store, and accepts what it finds as the
+// document that the next Save replaces.
+func (s *Slot) Load(ctx context.Context) ([]byte, error) {
+	if err := s.lock(ctx); err != nil {
+		return nil, fmt.Errorf("load %s: %w", s.name, err)
+	}
+	defer s.unlock()
+	data, version, err := s.read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("load: %w", err)
+	}
+	s.accept(version)
+	return data, nil
+}
+
+// Save replaces the document; it is durable when Save returns nil. A document that somebody else has written since this
+// Slot's last Load or Save is not overwritten: [ErrConflict], unless it is identical, which is success. A Slot that has
+// neither loaded nor saved yet first looks what there is, and replaces that. [ErrUnknownOutcome] says that it could not
+// be found out whether the document was written; the next Save finds out first.
+func (s *Slot) Save(ctx context.Context, data []byte) error {
+	if err := s.lock(ctx); err != nil {
+		return fmt.Errorf("save %s: %w", s.name, err)
+	}
+	defer s.unlock()
+	if err := s.save(ctx, data); err != nil {
+		return fmt.Errorf("save: %w", err)
+	}
+	return nil
+}
+
+func (s *Slot) save(ctx context.Context, data []byte) error {
+	done, err := s.settle(ctx, data)
+	if done || err != nil {
+		return err
+	}
+	version, err := write(ctx, s.store, s.name, data, s.version)
+	if err == nil {
+		s.accept(version)
+		return nil
+	}
+	if !errors.Is(err, ErrConflict) {
+		s.pending = append([]byte{}, data...)
+		if !errors.Is(err, ErrUnknownOutcome) {
+			return err
+		}
+	}
+	found, version, rerr := s.read(ctx)
+	switch {
+	case rerr != nil:
+		return errors.Join(err, rerr)
+	case version != "" && bytes.Equal(found, data):
+		s.accept(version)
+		return nil
+	}
+	return err
+}
+
+// settle finds out what the store holds when that is not known. It reports done when that is data already.
+func (s *Slot) settle(ctx context.Context, data []byte) (done bool, err error) {
+	if s.known && s.pending == nil {
+		return false, nil
+	}
+	found, version, err := s.read(ctx)
+	if err != nil {
+		return false, err
+	}
+	ours := s.pending != nil && bytes.Equal(found, s.pending) && version != ""
+	if s.known && version != s.version && !ours {
+		if version != "" && bytes.Equal(found, data) {
+			s.accept(version)
+			return true, nil
+		}
+		return false, fmt.Errorf("%s: %w: it was changed by another writer", s.name, ErrConflict)
+	}
+	s.accept(version)
+	return version != "" && bytes.Equal(found, data), nil
+}
+
+// read returns what the store holds; an absent document has no version.
+func (s *Slot) read(ctx context.Context) (data []byte, version string, err error) {
+	data, version, err = read(ctx, s.store, s.name)
+	if errors.Is(err, ErrNotFound) {
+		return nil, "", nil
+	}
+	return data, version, err
+}
+
+func (s *Slot) accept(version string) { s.known, s.version, s.pending = true, version, nil }
+
+func (s *Slot) lock(ctx context.Context) error { return takeTurn(ctx, s.turn) }
+func (s *Slot) unlock()                        { <-s.turn }
+
+// takeTurn puts a value into a channel of capacity one, or returns why ctx ended.
+func takeTurn(ctx context.Context, turn chan struct{}) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	select {
+	case turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for turn: %w", context.Cause(ctx))
+	}
+}
