@@ -1,0 +1,134 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"syscall"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/sheetanchor/sheetanchor/internal/apirequest"
+)
+
+// call is one request about a resource.
+type call struct {
+	req   *http.Request
+	info  apirequest.Info
+	res   *Resource
+	table *table
+	query url.Values
+	body  []byte
+	media string // of the body
+}
+
+func (c *call) ctx() context.Context { return c.req.Context() }
+
+func (c *call) dryRun() bool { return slices.Contains(c.query["dryRun"], "All") }
+
+func (c *call) strict() bool { return c.query.Get("fieldValidation") == "Strict" }
+
+// apiVersion is the group and version the client speaks.
+func (c *call) apiVersion() string {
+	if c.info.Group == "" {
+		return c.info.Version
+	}
+	return c.info.Group + "/" + c.info.Version
+}
+
+// errClosed is how a server that is gone looks to a client.
+var errClosed = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+
+// RoundTrip implements http.RoundTripper. Its error is never a Kubernetes error: those are answers. After Close every
+// request finds the connection refused.
+func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		defer func() { _ = req.Body.Close() }()
+	}
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case <-s.closed:
+		return nil, errClosed
+	default:
+	}
+	var body []byte
+	if req.Body != nil {
+		var err error
+		if body, err = io.ReadAll(req.Body); err != nil {
+			return nil, err
+		}
+	}
+	info := apirequest.Parse(req)
+	if !info.IsResource() {
+		return s.discover(req, info), nil
+	}
+	t := s.table(info.Group, info.Resource)
+	if t == nil || !t.res.serves(info.Version) || (info.Namespace != "" && !t.res.Namespaced) || !t.res.has(info.Subresource) {
+		return noSuchPath(req), nil
+	}
+	c := &call{req: req, info: info, res: t.res, table: t, query: req.URL.Query(), body: body}
+	c.media, _, _ = mime.ParseMediaType(req.Header.Get("Content-Type"))
+	resp, err := s.serve(c)
+	if err == nil {
+		return resp, nil
+	}
+	if ctxErr := req.Context().Err(); ctxErr != nil && errors.Is(err, ctxErr) {
+		return nil, err
+	}
+	return failure(req, err), nil
+}
+
+// has reports whether the resource has a subresource, "" being the object itself.
+func (r *Resource) has(subresource string) bool {
+	switch subresource {
+	case "":
+		return true
+	case "status":
+		return r.Status
+	default:
+		return false
+	}
+}
+
+func (s *Server) serve(c *call) (*http.Response, error) {
+	if c.res.Namespaced && c.info.Namespace == "" {
+		switch c.info.Verb {
+		case apirequest.VerbList, apirequest.VerbWatch:
+		default:
+			return nil, apierrors.NewMethodNotSupported(c.res.groupResource(), c.info.Verb)
+		}
+	}
+	sub := c.info.Subresource != ""
+	switch c.info.Verb {
+	case apirequest.VerbGet:
+		return s.get(c)
+	case apirequest.VerbUpdate:
+		return s.update(c)
+	case apirequest.VerbPatch:
+		return s.patch(c)
+	}
+	if sub {
+		return nil, apierrors.NewMethodNotSupported(c.res.groupResource(), c.info.Verb)
+	}
+	switch c.info.Verb {
+	case apirequest.VerbList:
+		return s.list(c)
+	case apirequest.VerbWatch:
+		return s.watch(c)
+	case apirequest.VerbCreate:
+		return s.create(c)
+	case apirequest.VerbDelete:
+		return s.delete(c)
+	case apirequest.VerbDeleteCollection:
+		return s.deleteCollection(c)
+	default:
+		return nil, apierrors.NewMethodNotSupported(c.res.groupResource(), c.info.Verb)
+	}
+}
