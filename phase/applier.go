@@ -1,0 +1,211 @@
+package phase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// ApplierOptions are the optional parts of an [Applier]. The zero value works.
+type ApplierOptions[P ~string] struct {
+	// Record is the durable record that is written before the object; nil: the object only.
+	Record Record[P]
+	// Owner identifies this process and is written with every change. It must differ between processes: who claimed the work
+	// is told by it. Empty: the owner in the object stays.
+	Owner string
+	// Clock gives the times that are stored. Defaults to time.Now. Waiting uses package time.
+	Clock func() time.Time
+	// RetryFor bounds the time of one call of Apply, Advance or Load, retries included. Defaults to one minute.
+	RetryFor time.Duration
+	// Hooks are told what happened.
+	Hooks Hooks[P]
+}
+
+const defaultRetryFor = time.Minute
+
+// Applier brings changes of phase to an object, safely: see the package comment. Make one with [NewApplier]. It keeps
+// nothing between calls and is safe for concurrent use.
+type Applier[P ~string] struct {
+	machine  *Machine[P]
+	object   Object[P]
+	record   Record[P]
+	owner    string
+	clock    func() time.Time
+	retryFor time.Duration
+	attempt  time.Duration // bound of one read or write
+	hooks    Hooks[P]
+}
+
+// NewApplier returns an Applier for one object. A nil machine or object and a negative RetryFor are [ErrInvalid]; all
+// faults are joined.
+func NewApplier[P ~string](m *Machine[P], object Object[P], opts ApplierOptions[P]) (*Applier[P], error) {
+	var faults []error
+	if m == nil {
+		faults = append(faults, fmt.Errorf("%w applier: the machine is nil", ErrInvalid))
+	}
+	if object == nil {
+		faults = append(faults, fmt.Errorf("%w applier: the object is nil", ErrInvalid))
+	}
+	if opts.RetryFor < 0 {
+		faults = append(faults, fmt.Errorf("%w applier: RetryFor is negative: %v", ErrInvalid, opts.RetryFor))
+	}
+	if r, ok := opts.Record.(interface{ validate() error }); ok {
+		if err := r.validate(); err != nil {
+			faults = append(faults, fmt.Errorf("applier: Record: %w", err))
+		}
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	a := &Applier[P]{
+		machine: m, object: object, record: opts.Record, owner: opts.Owner,
+		clock: opts.Clock, retryFor: opts.RetryFor, hooks: opts.Hooks,
+	}
+	if a.clock == nil {
+		a.clock = time.Now
+	}
+	if a.retryFor == 0 {
+		a.retryFor = defaultRetryFor
+	}
+	a.attempt = a.retryFor / 3 // a call that hangs leaves time to read and to try again
+	return a, nil
+}
+
+// Machine returns the machine.
+func (a *Applier[P]) Machine() *Machine[P] { return a.machine }
+
+// Apply moves the object from the given state, as Load or Apply returned it, by the event. It saves the record, then
+// writes the object if it is still in that phase, then calls the hooks, and returns the new state. On an error it returns
+// from; then call Load before anything else, also in a new process.
+//
+// Reason says why; see [SplitReason] for its form. It may be empty. EventCancel and EventFatal always record the reasons
+// [ReasonCanceled] and [ReasonFatal] (or ReasonStoreUnavailable if it says so), with the text as message. A reason recorded
+// with a failure stays until a stronger one comes. An event that leads back to the same phase and has nothing new to record
+// writes nothing.
+//
+// # Errors
+//
+// [*IllegalTransitionError]: nothing was written. [*ConflictError]: somebody else was first. Transient errors, writes
+// without an answer and other changes of the object are dealt with until ctx ends or RetryFor has passed ([ErrGaveUp]);
+// the last error is wrapped. [ErrUnknownOutcome] then says that the change may have been written.
+func (a *Applier[P]) Apply(ctx context.Context, from State[P], ev Event, reason string) (_ State[P], err error) {
+	defer recovered(&err)
+	word, message := eventReason(ev, reason)
+	return a.apply(ctx, from, ev, word, message)
+}
+
+// Advance asks the machine's Outcome what follows from the counts and applies it. If nothing follows, it returns from.
+//
+// What from records is counted too: a cancel or a fatal error recorded earlier need not be in t again. A cancel or fatal
+// error that comes while the work has to stay where it is, is recorded at once. Reason and message come from
+// [Tally.Cause]. The errors are those of Apply and Outcome.
+func (a *Applier[P]) Advance(ctx context.Context, from State[P], t Tally) (_ State[P], err error) {
+	defer recovered(&err)
+	reason, message := t.Cause()
+	switch from.Reason {
+	case ReasonCanceled:
+		t.Cancel = true
+	case ReasonFatal, ReasonStoreUnavailable:
+		t.Fatal = true
+	}
+	ev, move, err := a.machine.Outcome(from.Phase, t)
+	if err != nil {
+		return from, err
+	}
+	if move {
+		return a.apply(ctx, from, ev, reason, message)
+	}
+	if a.machine.IsTerminal(from.Phase) || strength(reason) <= strength(from.Reason) {
+		return from, nil
+	}
+	ev = EventFatal
+	if t.Cancel {
+		ev = EventCancel
+	}
+	if _, illegal := a.machine.Next(from.Phase, ev); illegal == nil && (t.Cancel || t.Fatal) {
+		return a.apply(ctx, from, ev, reason, message)
+	}
+	return from, nil
+}
+
+func (a *Applier[P]) apply(ctx context.Context, from State[P], ev Event, reason, message string) (State[P], error) {
+	from.Phase = a.machine.known(from.Phase)
+	c, err := a.change(from, ev, reason, message)
+	if err != nil {
+		return from, err
+	}
+	if c.From == c.To && c.Reason == from.Reason && c.Message == from.Message {
+		return from, nil
+	}
+	bounded, cancel := a.bound(ctx)
+	defer cancel()
+	if a.record != nil {
+		if err := a.save(bounded, c); err != nil {
+			return from, fmt.Errorf("apply %s in phase %q: %w", ev, c.From, err)
+		}
+	}
+	next, ours, err := a.write(bounded, from, c)
+	if err != nil {
+		return from, fmt.Errorf("apply %s in phase %q: %w", ev, c.From, err)
+	}
+	if ours {
+		a.observe(ctx, c)
+	}
+	return next, nil
+}
+
+// change works out what is to be recorded.
+func (a *Applier[P]) change(from State[P], ev Event, reason, message string) (Change[P], error) {
+	to, err := a.machine.Next(from.Phase, ev)
+	if err != nil {
+		return Change[P]{}, err
+	}
+	if a.machine.IsFailing(to) {
+		reason, message = mergeReason(from.Reason, from.Message, reason, message)
+	}
+	c := Change[P]{
+		From: from.Phase, To: to, Event: ev, UID: from.UID, Reason: reason, Message: clip(message), Owner: a.owner,
+		At: a.now(), Started: from.Started, Terminal: a.machine.IsTerminal(to),
+	}
+	if c.Started.IsZero() && !c.Terminal && a.machine.Class(to) > ClassReady {
+		c.Started = c.At
+	}
+	return c, nil
+}
+
+// now returns the time without its monotonic part, which no store keeps.
+func (a *Applier[P]) now() time.Time { return a.clock().Round(0).UTC() }
+
+func (a *Applier[P]) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, a.retryFor, fmt.Errorf("%w after %v", ErrGaveUp, a.retryFor))
+}
+
+// observe tells the hook. The caller holds no lock.
+func (a *Applier[P]) observe(ctx context.Context, c Change[P]) {
+	log := logr.FromContextOrDiscard(ctx)
+	log.Info("phase changed", "from", string(c.From), "to", string(c.To), "event", string(c.Event), "reason", c.Reason)
+	if a.hooks.Transition != nil {
+		hook(log, "Transition", func() { a.hooks.Transition(ctx, c) })
+	}
+}
+
+// hook calls a hook; a panic in it changes nothing.
+func hook(log logr.Logger, name string, fn func()) {
+	defer func() {
+		if r := recover(); r != nil {
+			log.Error(fmt.Errorf("%w: %v", ErrPanic, r), "phase hook panicked", "hook", name, "stack", string(debug.Stack()))
+		}
+	}()
+	fn()
+}
+
+// recovered turns a panic of a user's Object, Record or Clock into an error.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%w: %v (%w)\n%s", ErrPanic, r, ErrUnknownOutcome, debug.Stack())
+	}
+}

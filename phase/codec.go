@@ -1,0 +1,64 @@
+package phase
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+const (
+	recordVersion = 1
+	maxRecord     = 1 << 20 // bytes; a record is a few hundred
+)
+
+// recordJSON is the stored form of a change. It is a contract between releases: fields may be added to version 1 if an
+// older release may ignore them; else the version is raised, and older releases refuse the record.
+type recordJSON struct {
+	Version  int       `json:"version"`
+	UID      string    `json:"uid"`
+	From     string    `json:"from"`
+	To       string    `json:"to"`
+	Event    Event     `json:"event,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
+	Message  string    `json:"message,omitempty"`
+	Owner    string    `json:"owner,omitempty"`
+	At       time.Time `json:"at"`
+	Started  time.Time `json:"started,omitzero"`
+	Terminal bool      `json:"terminal,omitempty"`
+}
+
+func encodeRecord[P ~string](uid string, c Change[P]) ([]byte, error) {
+	data, err := json.Marshal(recordJSON{
+		Version: recordVersion, UID: uid, From: string(c.From), To: string(c.To), Event: c.Event,
+		Reason: c.Reason, Message: c.Message, Owner: c.Owner, At: c.At, Started: c.Started, Terminal: c.Terminal,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode phase record: %w: %w", ErrInvalid, err)
+	}
+	return append(data, '\n'), nil
+}
+
+// decodeRecord refuses what is not a whole record of version 1 for this UID.
+func decodeRecord[P ~string](uid string, data []byte) (Change[P], error) {
+	if len(data) > maxRecord {
+		return Change[P]{}, fmt.Errorf("%w phase record: %d bytes, more than %d", ErrInvalid, len(data), maxRecord)
+	}
+	var r recordJSON
+	if err := json.Unmarshal(data, &r); err != nil {
+		return Change[P]{}, fmt.Errorf("%w phase record: %w", ErrInvalid, err)
+	}
+	switch {
+	case r.Version != recordVersion:
+		return Change[P]{}, fmt.Errorf("%w phase record: version is %d, this release reads %d", ErrInvalid, r.Version, recordVersion)
+	case r.UID != uid:
+		return Change[P]{}, fmt.Errorf("%w: uid is %q, not %q", ErrForeignRecord, r.UID, uid)
+	case r.From == "" || r.To == "":
+		return Change[P]{}, fmt.Errorf("%w phase record: from is %q, to is %q", ErrInvalid, r.From, r.To)
+	case r.At.IsZero():
+		return Change[P]{}, fmt.Errorf("%w phase record: at is missing", ErrInvalid)
+	}
+	return Change[P]{
+		From: P(r.From), To: P(r.To), Event: r.Event, UID: r.UID, Reason: r.Reason, Message: r.Message, Owner: r.Owner,
+		At: r.At, Started: r.Started, Terminal: r.Terminal,
+	}, nil
+}

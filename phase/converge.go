@@ -1,0 +1,153 @@
+package phase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+)
+
+// maxRounds bounds how often Load starts again because somebody else writes at the same time.
+const maxRounds = 10
+
+// Load reads the object and, with a record, the record, and brings the two together before it returns the state. They
+// differ after a crash or a failed write, and then:
+//
+//   - The record is ahead: the object follows, by the recorded change.
+//   - The object is ahead, is terminal, or is terminal with [ReasonStoreUnavailable]: the record follows. A phase that
+//     others have seen is not taken back.
+//   - Neither follows from the other (two processes without conditional writes): the record follows the object, and if the
+//     record had a failure that the object does not have, both move on to the failing phase.
+//
+// An object in an external phase, such as Deleting, is returned as it is. Load writes, so it is for the owner of the
+// work; viewers read the object.
+//
+// An error of the record is returned with the state of the object. [ErrUnknownPhase] says that object or record are in a
+// phase that the machine does not have; nothing is changed then. The other errors are those of Apply.
+func (a *Applier[P]) Load(ctx context.Context) (_ State[P], err error) {
+	defer recovered(&err)
+	bounded, cancel := a.bound(ctx)
+	defer cancel()
+	var state State[P]
+	for range maxRounds {
+		state, err = a.get(bounded)
+		if err != nil {
+			return state, fmt.Errorf("load phase: %w", err)
+		}
+		if a.record == nil || a.machine.specs[state.Phase].External {
+			return state, nil
+		}
+		next, again, err := a.converge(ctx, bounded, state)
+		if err != nil {
+			return state, fmt.Errorf("load phase: %w", err)
+		}
+		if !again {
+			return next, nil
+		}
+	}
+	return state, fmt.Errorf("load phase: %w: object and record changed %d times", ErrConflict, maxRounds)
+}
+
+// converge does one step; again says that object and record must be read anew.
+func (a *Applier[P]) converge(ctx, bounded context.Context, state State[P]) (_ State[P], again bool, err error) {
+	rec, ok, err := a.loadRecord(bounded)
+	if err != nil {
+		return state, false, err
+	}
+	step, c := a.machine.judge(state, rec, ok)
+	if step == agree {
+		return state, false, nil
+	}
+	log := logr.FromContextOrDiscard(ctx)
+	log.Info("phase of object and record differ", "object", string(state.Phase), "record", string(rec.To), "follows", step.String())
+	if a.hooks.Diverged != nil {
+		hook(log, "Diverged", func() { a.hooks.Diverged(ctx, state, rec.To) })
+	}
+	if step == recordFollows {
+		if c.At.IsZero() {
+			c.At = a.now()
+		}
+		err := a.save(bounded, c)
+		if errors.Is(err, ErrConflict) || err == nil {
+			return state, true, nil
+		}
+		return state, false, err
+	}
+	next, ours, err := a.write(bounded, state, c)
+	switch {
+	case errors.Is(err, ErrConflict):
+		return state, true, nil
+	case err != nil:
+		return state, false, err
+	}
+	if ours {
+		a.observe(ctx, c)
+	}
+	return next, false, nil
+}
+
+func (a *Applier[P]) loadRecord(ctx context.Context) (rec Change[P], ok bool, err error) {
+	err = a.try(ctx, func(ctx context.Context) (err error) {
+		rec, ok, err = a.record.Load(ctx)
+		return err
+	})
+	if err != nil {
+		return rec, false, fmt.Errorf("load record: %w", err)
+	}
+	if _, known := a.machine.specs[rec.To]; ok && !known {
+		return rec, false, fmt.Errorf("load record: %w %q", ErrUnknownPhase, rec.To)
+	}
+	return rec, ok, nil
+}
+
+type verdict uint8
+
+const (
+	agree verdict = iota
+	objectFollows
+	recordFollows
+)
+
+func (v verdict) String() string { return [...]string{"nothing", "object", "record"}[v] }
+
+// judge compares object and record and returns the change that brings them closer. It is pure.
+func (m *Machine[P]) judge(state State[P], rec Change[P], ok bool) (verdict, Change[P]) {
+	switch {
+	case !ok && state.Phase == m.initial:
+		return agree, Change[P]{}
+	case ok && rec.To == state.Phase && (rec.From != rec.To || strength(rec.Reason) <= strength(state.Reason)):
+		return agree, Change[P]{}
+	case ok && !m.IsTerminal(state.Phase) && (rec.To == state.Phase || m.reaches(state.Phase, rec.To)):
+		rec.From = state.Phase
+		rec.UID = state.UID
+		return objectFollows, rec
+	}
+	c := Change[P]{
+		From: rec.To, To: state.Phase, UID: state.UID, Reason: state.Reason, Message: state.Message, Owner: state.Owner,
+		At: state.Completed, Started: state.Started, Terminal: m.IsTerminal(state.Phase),
+	}
+	if !ok {
+		c.From = m.initial
+	}
+	if ok && m.IsFailing(rec.To) && !m.IsFailing(state.Phase) {
+		if to, found := m.failingStep(state.Phase); found {
+			c.To, c.Reason, c.Message = to, rec.Reason, rec.Message
+		}
+	}
+	return recordFollows, c
+}
+
+// failingStep returns the next phase from p that is failing and not terminal; of several, one of the lowest class, where
+// least is skipped.
+func (m *Machine[P]) failingStep(p P) (to P, found bool) {
+	for _, t := range m.rows {
+		if t.From != p || !m.IsFailing(t.To) || m.IsTerminal(t.To) {
+			continue
+		}
+		if !found || m.order(t.To, to) < 0 {
+			to, found = t.To, true
+		}
+	}
+	return to, found
+}

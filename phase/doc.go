@@ -1,0 +1,43 @@
+// Package phase decides which phase of a backup, a restore or any other long piece of work comes next, and brings it to
+// the place where everybody sees it.
+//
+// A [Machine] is an immutable table of phases, events and transitions. [Backup] and [Restore] are ready-made with Velero's
+// names; [Machine.Extend] adds phases, and [NewMachine] makes one of your own. All are generic over your own string type.
+// [Machine.Next] and [Machine.Outcome] are pure: the first says where an event leads, the second which event follows
+// from the counts of what was recorded. Nothing else decides.
+//
+// An [Applier] applies events to an [Object]: to a custom resource or a ConfigMap with package phasekube, to memory with
+// [NewMemory], to anything with compare-and-swap. A [Record] beside it keeps the last change durably.
+//
+// # Guarantees
+//
+// Of every machine, because NewMachine refuses all others:
+//
+//   - A failure is kept: from a failing phase no way leads to a success.
+//   - Work that processed an item ends through a finalizing phase, also after a fatal error and a cancel.
+//   - Terminal phases are never left, no phase is entered twice, and from each a terminal phase can be reached.
+//   - A cancel is legal in every phase that is not terminal, or in none.
+//
+// Of every applied change:
+//
+//   - The object changes only from the expected phase; of any number of competing writers one wins, and the others get a
+//     [*ConflictError] that names the winner.
+//   - The record is written first. Whatever write fails, or gets no answer, the object is never ahead of the record, and
+//     [Applier.Load] brings the two together. The one exception is an object that was ended with
+//     [ReasonStoreUnavailable]: the record follows it.
+//   - A write without an answer is never repeated before the object is read; our own change found there is success.
+//   - A terminal change has a completion time, and is observed by the process that wrote it.
+//   - The reason of a cancel and of a fatal error is recorded with the phase and decides the outcome, so that no later
+//     process needs to remember it.
+//
+// # Errors
+//
+// Categories are the Err… variables, to be asked for with errors.Is; [TableError], [IllegalTransitionError] and
+// [ConflictError] carry the data. After any error of an Applier, call Load before anything else. [IsTransient] says that
+// trying again later may help.
+//
+// # Concurrency
+//
+// Machines are immutable. An Applier keeps nothing between calls, starts no goroutine and may be used from many. Its calls
+// wait with timers of package time and end with ctx, or after ApplierOptions.RetryFor.
+package phase

@@ -1,0 +1,115 @@
+package phase
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Reasons that the package writes, and reads again. Reasons of your own are one capitalised word each.
+const (
+	// ReasonCanceled: someone asked for the work to end. Recorded once, the outcome is a cancel.
+	ReasonCanceled = "Canceled"
+	// ReasonFatal: an error ended the work. Recorded once, the outcome is a failure.
+	ReasonFatal = "FatalError"
+	// ReasonStoreUnavailable: the object alone was ended because its record could not be written for too long. A terminal
+	// object with this reason is the truth, and the record follows it when the store is back.
+	ReasonStoreUnavailable = "StoreUnavailable"
+	// ReasonInvalid: the request was refused before anything was processed.
+	ReasonInvalid = "FailedValidation"
+	// ReasonOperationsFailed: asynchronous operations failed, were canceled or were abandoned.
+	ReasonOperationsFailed = "OperationsFailed"
+	// ReasonItemErrors: items or hooks had errors.
+	ReasonItemErrors = "ItemErrors"
+)
+
+// maxMessage bounds the message of a change in bytes: it is written into API objects.
+const maxMessage = 4096
+
+// SplitReason takes "Word: text" apart into a reason and a message. One capitalised word of letters and digits alone is
+// a reason; text that does not start with such a word and a colon is a message. Use it with [JoinReason] where there is
+// one field for both, such as Velero's failureReason.
+func SplitReason(text string) (reason, message string) {
+	text = strings.TrimSpace(text)
+	word, rest, _ := strings.Cut(text, ": ")
+	if !isWord(word) {
+		return "", text
+	}
+	return word, strings.TrimSpace(rest)
+}
+
+// JoinReason is the reverse of [SplitReason].
+func JoinReason(reason, message string) string {
+	if reason == "" || message == "" {
+		return reason + message
+	}
+	return reason + ": " + message
+}
+
+func isWord(s string) bool {
+	for i, r := range s {
+		upper, lower, digit := r >= 'A' && r <= 'Z', r >= 'a' && r <= 'z', r >= '0' && r <= '9'
+		if i == 0 && !upper || !upper && !lower && !digit {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// eventReason splits the text given with an event. For EventCancel and EventFatal the reason is one of the package's,
+// because the outcome is read from it; any other text is their message.
+func eventReason(ev Event, text string) (reason, message string) {
+	reason, message = SplitReason(text)
+	own, known := "", false
+	switch ev {
+	case EventCancel, EventCanceled:
+		own, known = ReasonCanceled, reason == ReasonCanceled
+	case EventFatal, EventFailed:
+		own, known = ReasonFatal, reason == ReasonFatal || reason == ReasonStoreUnavailable
+	case EventInvalid:
+		own, known = ReasonInvalid, reason != ""
+	default:
+		return reason, message
+	}
+	if known {
+		return reason, message
+	}
+	return own, strings.TrimSpace(text)
+}
+
+// strength orders the reasons of a failure: a stronger one is not replaced by a weaker one.
+func strength(reason string) int {
+	switch reason {
+	case "":
+		return 0
+	case ReasonFatal:
+		return 2
+	case ReasonCanceled:
+		return 3 // a cancel makes other things fail; it stays the reason
+	case ReasonStoreUnavailable:
+		return 4 // says that the object is the truth; must not get lost
+	default:
+		return 1
+	}
+}
+
+// mergeReason returns what is recorded when a reason is added to the one already there.
+func mergeReason(oldReason, oldMessage, reason, message string) (mergedReason, mergedMessage string) {
+	switch was, is := strength(oldReason), strength(reason); {
+	case is < was, reason == oldReason && message == "":
+		return oldReason, oldMessage
+	default:
+		return reason, message
+	}
+}
+
+// clip bounds a message without cutting a character in two.
+func clip(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	cut := maxMessage - len("…")
+	for cut > 0 && !utf8.RuneStart(message[cut]) {
+		cut--
+	}
+	return message[:cut] + "…"
+}

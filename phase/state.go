@@ -1,0 +1,91 @@
+package phase
+
+import (
+	"context"
+	"time"
+)
+
+// State is what an object says about its work.
+type State[P ~string] struct {
+	// Phase is the phase; empty means the machine's initial phase. States that an Applier returns have it filled in.
+	Phase P
+	// UID identifies the object; empty if its kind has none.
+	UID string
+	// Version is the object's version that was read, opaque. A write with it succeeds only if the object is still that one.
+	Version string
+	// Owner is who moved the work last; empty if nobody said so.
+	Owner string
+	// Reason is one word for programs, Message a text for people: why the work is in this phase. Both may be empty.
+	Reason, Message string
+	// Started is when items were first processed, Completed when the work ended; zero if not yet.
+	Started, Completed time.Time
+}
+
+// Change is one step of a piece of work, as it is recorded, written and observed.
+type Change[P ~string] struct {
+	From, To P
+	// Event that led from From to To; empty if Load chose the phase to bring object and record together.
+	Event Event
+	// UID of the object; empty if its kind has none.
+	UID                    string
+	Reason, Message, Owner string
+	// At is when the change was decided. In a terminal change it is the time of completion.
+	At time.Time
+	// Started is the object's start time after the change; zero if no item was processed yet.
+	Started time.Time
+	// Terminal says that To ends the work.
+	Terminal bool
+}
+
+// Result returns the state to which the change leads: old with the change's phase, reason, message, owner and times. The
+// owner stays if the change has none. Version is old's; whoever stores the state sets the new one.
+func (c Change[P]) Result(old State[P]) State[P] {
+	old.Phase, old.Reason, old.Message = c.To, c.Reason, c.Message
+	if c.Owner != "" {
+		old.Owner = c.Owner
+	}
+	if !c.Started.IsZero() {
+		old.Started = c.Started
+	}
+	if c.Terminal {
+		old.Completed = c.At
+	}
+	return old
+}
+
+// Object is the place where everybody sees the phase: a custom resource, a ConfigMap (package phasekube), or anything
+// with compare-and-swap. Implementations must be safe for concurrent use and must return when ctx ends.
+//
+// # Errors
+//
+// [ErrConflict]: the object is no longer the expected one. [ErrUnknownOutcome]: the write got no answer. [Transient]:
+// nothing was written and trying again may help. [ErrNotFound], [ErrForbidden] and [ErrMissingAPI] are believed when they
+// are repeated two seconds later. Every other error is final.
+type Object[P ~string] interface {
+	// Get reads the object.
+	Get(ctx context.Context) (State[P], error)
+	// Update makes the object what c.Result(old) says and returns it as stored, but only if its version is still
+	// old.Version and its phase old.Phase; else [ErrConflict]. If old.Version is empty, only the phase is compared.
+	Update(ctx context.Context, old State[P], c Change[P]) (State[P], error)
+}
+
+// Record is the durable record of the last change, written before the object: it survives the object's loss and is
+// ahead of it by one change at most. See [NewDocumentRecord] for one on any store.
+type Record[P ~string] interface {
+	// Load returns the last saved change; false if there is none. A record of another object is [ErrForeignRecord].
+	Load(ctx context.Context) (Change[P], bool, error)
+	// Save records c durably. It is a compare-and-swap: if a change other than one that led to c.From is there, it returns
+	// [ErrConflict]; if c itself is there, it does nothing. [Transient] and [ErrUnknownOutcome] make the Applier try again.
+	Save(ctx context.Context, c Change[P]) error
+}
+
+// Hooks are told what happened; each may be nil. They run in the caller's goroutine, after the fact, with no lock held. A
+// panic in one is logged and changes nothing. Over a crash a call may be missing, never repeated for one write.
+type Hooks[P ~string] struct {
+	// Transition is called after the object was written, once for every change that this process wrote. If another process
+	// wrote the change in our place, that one calls it.
+	Transition func(ctx context.Context, c Change[P])
+	// Diverged is called when Load finds object and record in different phases, before it brings them together. The record's
+	// phase is empty if there is none.
+	Diverged func(ctx context.Context, object State[P], record P)
+}
