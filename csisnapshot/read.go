@@ -1,0 +1,185 @@
+package csisnapshot
+
+import (
+	"time"
+)
+
+// readClock says when the waiter reads. The waiter's lock guards it.
+type readClock struct {
+	epoch    time.Time // start of the polling schedule
+	poll     time.Time // next poll round, if anything is polled
+	safety   time.Time // next read of everything
+	due      []*entry  // to be read out of turn
+	failures int       // rounds with a failed read in a row
+}
+
+// probeDelay is when a watch that has told nothing is first doubted.
+const probeDelay = 5 * time.Second
+
+// added starts the schedule anew for a new snapshot, without delaying a round that is due sooner.
+func (c *readClock) added(now time.Time, s Schedule, quiet bool) {
+	c.epoch = now
+	c.poll = sooner(c.poll, now.Add(s.Next(0)))
+	if quiet {
+		c.safety = sooner(c.safety, now.Add(probeDelay))
+	}
+}
+
+// restart polls now, and from here on by the schedule.
+func (c *readClock) restart(now time.Time) { c.epoch, c.poll = now, now }
+
+// sooner is the earlier of two times, of which zero is no time.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// round is what one round of reads covers.
+type round struct {
+	namespaces []string
+	contents   []*entry // whose content is read
+	out        []*entry // that are read out of turn
+	safety     bool
+}
+
+func (r round) empty() bool { return len(r.namespaces) == 0 && len(r.contents) == 0 }
+
+// plan says what is to be read now, and when to look again.
+func (w *Waiter) plan(now time.Time) (r round, next time.Time) {
+	if len(w.entries) == 0 {
+		w.read.safety, w.read.due = time.Time{}, nil
+		return round{}, time.Time{}
+	}
+	namespaces, contents := map[string]bool{}, map[*entry]bool{}
+	c := &w.read
+	if w.polling() {
+		if !now.Before(c.poll) {
+			w.cover(namespaces, contents, func(s *stream) bool { return s.polling })
+			c.poll = c.epoch.Add(w.opts.Schedule.Next(now.Sub(c.epoch)))
+		}
+		next = sooner(next, c.poll)
+	}
+	if c.safety.IsZero() {
+		c.safety = now.Add(w.safetyInterval())
+	}
+	if !now.Before(c.safety) {
+		w.cover(namespaces, contents, func(*stream) bool { return true })
+		r.safety = true
+		c.safety = now.Add(w.safetyInterval())
+	}
+	r.out = w.takeDue(namespaces, contents, now)
+	for _, e := range c.due {
+		next = sooner(next, e.nextRead())
+	}
+	r.namespaces = keys(namespaces, func(a, b string) bool { return a < b })
+	r.contents = keys(contents, func(a, b *entry) bool { return a.state.Ref.Compare(b.state.Ref) < 0 })
+	return r, sooner(sooner(next, c.safety), w.silence(now))
+}
+
+// safetyInterval leaves at least two reads before any timeout.
+func (w *Waiter) safetyInterval() time.Duration {
+	return min(w.opts.SafetyRead, max(w.opts.Timeout/3, time.Millisecond))
+}
+
+// cover adds what the chosen streams have to be read for.
+func (w *Waiter) cover(namespaces map[string]bool, contents map[*entry]bool, chosen func(*stream) bool) {
+	for _, s := range w.streams {
+		if !chosen(s) {
+			continue
+		}
+		for _, e := range w.entries {
+			if s.resource == contentsResource && !e.state.Cut {
+				contents[e] = true
+			} else if s.resource == snapshotsResource && e.state.Ref.Namespace == s.namespace {
+				namespaces[s.namespace] = true
+				break
+			}
+		}
+	}
+}
+
+// takeDue adds the entries that are to be read out of turn by now. Before the watches are open nothing is.
+func (w *Waiter) takeDue(namespaces map[string]bool, contents map[*entry]bool, now time.Time) (taken []*entry) {
+	for _, s := range w.streams {
+		if !s.ready {
+			return nil
+		}
+	}
+	kept := w.read.due[:0]
+	for _, e := range w.read.due {
+		switch at := e.nextRead(); {
+		case e.ended || at.IsZero():
+		case now.Before(at):
+			kept = append(kept, e)
+		default:
+			taken = append(taken, e)
+			if due(e.readSnapshot, now) {
+				namespaces[e.state.Ref.Namespace] = true
+			}
+			if due(e.readContent, now) {
+				contents[e] = true
+			}
+		}
+	}
+	clear(w.read.due[len(kept):])
+	w.read.due = kept
+	return taken
+}
+
+func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
+
+// nextRead is when the entry is to be read out of turn; zero: not.
+func (e *entry) nextRead() time.Time { return sooner(e.readSnapshot, e.readContent) }
+
+// rereadStream asks for everything that the stream may have missed.
+func (w *Waiter) rereadStream(s *stream, now time.Time) {
+	for _, e := range w.entries {
+		switch {
+		case s.resource == snapshotsResource && e.state.Ref.Namespace == s.namespace:
+			e.readSnapshot = now
+		case s.resource == contentsResource && !e.state.Cut:
+			e.readContent = now
+		default:
+			continue
+		}
+		w.read.due = append(w.read.due, e)
+	}
+}
+
+// polling reports whether any stream is replaced by reads.
+func (w *Waiter) polling() bool {
+	for _, s := range w.streams {
+		if s.polling {
+			return true
+		}
+	}
+	return false
+}
+
+// quiet reports whether a watch has told nothing since it is open.
+func (w *Waiter) quiet() bool {
+	for _, s := range w.streams {
+		if !s.polling && !s.alive {
+			return true
+		}
+	}
+	return false
+}
+
+// silence wakes streams whose watch did not tell what a read has found, and says when to look again.
+func (w *Waiter) silence(now time.Time) (next time.Time) {
+	for _, s := range w.streams {
+		if s.missed.IsZero() {
+			continue
+		}
+		if at := s.missed.Add(silenceGrace); now.Before(at) {
+			next = sooner(next, at)
+			continue
+		}
+		s.missed = time.Time{}
+		poke(s.silent)
+	}
+	return next
+}
