@@ -197,6 +197,13 @@ func (d *Driver) DeleteSnapshot(ctx context.Context, handle string, script Scrip
 	return errors.Join(err, refused)
 }
 
+// claimOf returns the claim of a snapshot by its name, whether it is cut or not; zero if there was no call for it.
+func (d *Driver) claimOf(name string) types.NamespacedName {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return splitClaim(d.held[name].Claim)
+}
+
 // change runs edit on a copy of what is held and, if edit reports a change, keeps it in the file before anyone sees it.
 func (d *Driver) change(ctx context.Context, edit func(map[string]physical) bool) error {
 	select {

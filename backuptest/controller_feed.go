@@ -1,0 +1,218 @@
+package backuptest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+)
+
+const (
+	feedPause    = 50 * time.Millisecond // before a list or watch that failed is tried again; it doubles
+	feedPauseMax = 5 * time.Second
+	feedPage     = 500
+)
+
+// objectFeed holds all objects of one resource as they were seen last, and tells of each change. It lists, opens a watch, and
+// lists again, because a fake client's watch has no past: what happened between list and watch would be lost. Where it may not
+// watch it lists every few seconds. It does not use
+// client-go's informers, which wait on such a client for a bookmark that never comes.
+type objectFeed struct {
+	client   dynamic.NamespaceableResourceInterface
+	resource schema.GroupVersionResource
+	changed  func(key string, object *unstructured.Unstructured, gone bool)
+	synced   chan struct{} // closed when everything has been seen once
+
+	mu   sync.Mutex // guards held, whose objects are never changed
+	held map[string]*unstructured.Unstructured
+}
+
+func newObjectFeed(
+	client dynamic.Interface, resource schema.GroupVersionResource, changed func(string, *unstructured.Unstructured, bool),
+) *objectFeed {
+	return &objectFeed{
+		client: client.Resource(resource), resource: resource, changed: changed, synced: make(chan struct{}),
+		held: map[string]*unstructured.Unstructured{},
+	}
+}
+
+// run follows the resource until ctx ends.
+func (f *objectFeed) run(ctx context.Context, resync time.Duration) {
+	pause := feedPause
+	for ctx.Err() == nil {
+		opened, err := f.follow(ctx, resync)
+		if err == nil || opened {
+			pause = feedPause
+		}
+		if !waitFor(ctx, pause) {
+			return
+		}
+		pause = min(2*pause, feedPauseMax)
+	}
+}
+
+// follow lists and watches until the watch ends, and reports whether it had one.
+func (f *objectFeed) follow(ctx context.Context, resync time.Duration) (opened bool, err error) {
+	version, err := f.list(ctx)
+	if err != nil {
+		return false, err
+	}
+	select {
+	case <-f.synced:
+	default:
+		close(f.synced)
+	}
+	w, err := f.client.Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
+	if err != nil {
+		return false, fmt.Errorf("watch %s: %w", f.resource.Resource, err)
+	}
+	defer w.Stop()
+	if _, err := f.list(ctx); err != nil {
+		return true, err
+	}
+	ticker := time.NewTicker(resync)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return true, nil
+		case <-ticker.C:
+			if _, err := f.list(ctx); err != nil {
+				return true, err
+			}
+		case event, open := <-w.ResultChan():
+			if !open {
+				return true, nil
+			}
+			if event.Type == watch.Error {
+				return true, fmt.Errorf("watch %s: %v", f.resource.Resource, event.Object)
+			}
+			if object, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != watch.Bookmark {
+				f.see(object, event.Type == watch.Deleted)
+			}
+		}
+	}
+}
+
+// list reads all objects and tells of each, and of those that are gone.
+func (f *objectFeed) list(ctx context.Context) (version string, err error) {
+	before := f.keys()
+	found := map[string]bool{}
+	opts := metav1.ListOptions{Limit: feedPage}
+	for {
+		page, err := f.client.List(ctx, opts)
+		if err != nil {
+			return "", fmt.Errorf("list %s: %w", f.resource.Resource, err)
+		}
+		for i := range page.Items {
+			object := &page.Items[i]
+			found[objectKey(object)] = true
+			f.see(object, false)
+		}
+		version = page.GetResourceVersion()
+		if opts.Continue = page.GetContinue(); opts.Continue == "" {
+			break
+		}
+	}
+	for _, key := range before {
+		if object := f.get(key); object != nil && !found[key] {
+			f.see(object, true)
+		}
+	}
+	return version, nil
+}
+
+// see takes note of an object that was read, unless a newer one is known.
+func (f *objectFeed) see(object *unstructured.Unstructured, gone bool) {
+	key := objectKey(object)
+	if f.note(key, object, gone) {
+		f.changed(key, object, gone)
+	}
+}
+
+func (f *objectFeed) note(key string, object *unstructured.Unstructured, gone bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := f.held[key]
+	switch {
+	case gone && (known == nil || known.GetUID() != object.GetUID()):
+		return false
+	case gone:
+		delete(f.held, key)
+	case known != nil && olderVersion(object, known):
+		return false
+	default:
+		f.held[key] = object
+	}
+	return true
+}
+
+// wrote takes note of the answer to a write of our own. An object that has gone meanwhile stays gone.
+func (f *objectFeed) wrote(object *unstructured.Unstructured) {
+	key := objectKey(object)
+	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {
+		return // the server removed it with this write, and the watch says so
+	}
+	if f.get(key) != nil {
+		f.note(key, object, false)
+	}
+}
+
+// get returns the object as it was seen last, or nil. It must not be changed.
+func (f *objectFeed) get(key string) *unstructured.Unstructured {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.held[key]
+}
+
+func (f *objectFeed) keys() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	keys := make([]string, 0, len(f.held))
+	for key := range f.held {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// in returns the resource in the namespace of an object, or the resource itself for one without.
+func (f *objectFeed) in(namespace string) dynamic.ResourceInterface {
+	if namespace == "" {
+		return f.client
+	}
+	return f.client.Namespace(namespace)
+}
+
+// objectKey is NAMESPACE/NAME, or NAME.
+func objectKey(object *unstructured.Unstructured) string {
+	if object.GetNamespace() == "" {
+		return object.GetName()
+	}
+	return object.GetNamespace() + "/" + object.GetName()
+}
+
+// olderVersion compares resource versions as the API server makes them. Without any it cannot tell and takes the later arrival.
+func olderVersion(a, b *unstructured.Unstructured) bool {
+	va, errA := strconv.ParseUint(a.GetResourceVersion(), 10, 64)
+	vb, errB := strconv.ParseUint(b.GetResourceVersion(), 10, 64)
+	return errA == nil && errB == nil && va < vb
+}
+
+// waitFor waits and reports whether ctx lives.
+func waitFor(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
