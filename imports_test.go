@@ -40,6 +40,7 @@ var layers = map[string]layer{
 	"internal/atomicfile":    {reason: "what two packages need"},
 	"internal/cmd/testcount": {reason: "a tool of .ci/run"},
 	"internal/golden":        {reason: "tests only"},
+	"internal/gzipjson":      {reason: "what two packages need"},
 	"internal/apiserver":     {reason: "the machinery of backuptest", clientGo: true},
 	"internal/retryable":     {reason: "what two packages need", clientGo: true},
 	"internal/versionedbox":  {reason: "what two packages need"},
