@@ -1,0 +1,97 @@
+package volumeinfo_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sheetanchor/sheetanchor/volumeinfo"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func readFile(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// golden compares got with a file, or writes the file with -update.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(filepath.Join("testdata", name), got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := readFile(t, name); !bytes.Equal(want, got) {
+		t.Errorf("%s differs, got:\n%s", name, got)
+	}
+}
+
+func zipped(t testing.TB, text []byte) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	zip := gzip.NewWriter(&buf)
+	if _, err := zip.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := zip.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func unzipped(t testing.TB, data []byte) []byte {
+	t.Helper()
+	zip, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(zip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func indented(t testing.TB, text []byte) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	if err := json.Indent(&buf, text, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func anyJSON(t testing.TB, text []byte) (v any) {
+	t.Helper()
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// reverse turns the order of every input around.
+func reverse(in *volumeinfo.Inputs) {
+	slices.Reverse(in.Claims)
+	slices.Reverse(in.PVs)
+	slices.Reverse(in.Snapshots)
+	slices.Reverse(in.Contents)
+	slices.Reverse(in.Operations)
+	slices.Reverse(in.Skips)
+	slices.Reverse(in.Records)
+}
