@@ -1,0 +1,99 @@
+package podexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+
+	"github.com/sheetanchor/sheetanchor/csisnapshot"
+)
+
+// Options change how a [Quiescer] works. The zero value is Velero's annotations.
+type Options struct {
+	// Annotations are where hooks are read from.
+	Annotations Annotations
+	// SPDYOnly skips the attempt over a WebSocket connection, for API servers before Kubernetes 1.30 behind proxies that
+	// break such attempts instead of refusing them.
+	SPDYOnly bool
+}
+
+// Quiescer is a [csisnapshot.Quiescer] that reads annotations and runs commands in pods.
+type Quiescer struct {
+	opts   Options
+	config *rest.Config
+	client *rest.RESTClient
+}
+
+var _ csisnapshot.Quiescer = (*Quiescer)(nil)
+
+// New makes a quiescer on the API server of the config, which is copied. It sends no request. The user of the config
+// needs the verb create (get, for WebSocket connections) on pods/exec.
+func New(config *rest.Config, opts Options) (*Quiescer, error) {
+	if config == nil {
+		return nil, errors.New("podexec: config is nil")
+	}
+	config = rest.CopyConfig(config)
+	config.GroupVersion = &corev1.SchemeGroupVersion
+	config.APIPath = "/api"
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("podexec: client: %w", err)
+	}
+	return &Quiescer{opts: opts, config: config, client: client}, nil
+}
+
+// Hooks reads the pod's annotations, as [Annotations.Hooks].
+func (q *Quiescer) Hooks(pod *corev1.Pod) (csisnapshot.PodHooks, error) {
+	return q.opts.Annotations.Hooks(pod)
+}
+
+// Exec runs the hook's command in its container and waits for its end. A command that fails is an [*ExitError]; a
+// connection that could not be made or broke, or the end of ctx, is another error. The hook's own timeout and on-error
+// policy are the caller's.
+func (q *Quiescer) Exec(ctx context.Context, pod csisnapshot.PodRef, hook csisnapshot.Hook) error {
+	executor, err := q.executor(q.url(pod, hook))
+	if err != nil {
+		return fmt.Errorf("exec in pod %s: %w", pod, err)
+	}
+	stderr := &tail{limit: stderrLimit}
+	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: discard{}, Stderr: stderr})
+	if err != nil {
+		return exitError(pod, hook, stderr.String(), err)
+	}
+	return nil
+}
+
+// url is the address of the pod's exec subresource with the command.
+func (q *Quiescer) url(pod csisnapshot.PodRef, hook csisnapshot.Hook) *url.URL {
+	return q.client.Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{
+			Container: hook.Container, Command: hook.Command, Stdout: true, Stderr: true,
+		}, scheme.ParameterCodec).URL()
+}
+
+// executor makes an executor for one command; executors are not safe for reuse.
+func (q *Quiescer) executor(address *url.URL) (remotecommand.Executor, error) {
+	spdy, err := remotecommand.NewSPDYExecutor(q.config, http.MethodPost, address)
+	if err != nil || q.opts.SPDYOnly {
+		return spdy, err
+	}
+	socket, err := remotecommand.NewWebSocketExecutor(q.config, http.MethodGet, address.String())
+	if err != nil {
+		return nil, err
+	}
+	return remotecommand.NewFallbackExecutor(socket, spdy, upgradeRefused)
+}
+
+// upgradeRefused reports whether the WebSocket connection was refused before anything ran.
+func upgradeRefused(err error) bool {
+	return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+}
