@@ -95,11 +95,11 @@ func (t *turn) put(ctx context.Context, list List, durable bool) error {
 // unwritten, the store is written before Update returns; when the store fails, the map stays as it was. fn runs in the
 // key's turn: it must be quick and must not call the map for the same key.
 func (m *Map) Update(ctx context.Context, key Key, fn func(*List) error) (Record, error) {
-	return m.update(ctx, key, true, fn)
+	return m.update(ctx, key, func(l *List) (bool, error) { return true, fn(l) })
 }
 
-// update is Update, without writing the store unless it is to be durable.
-func (m *Map) update(ctx context.Context, key Key, durable bool, fn func(*List) error) (Record, error) {
+// update is Update; the store is written when fn says that the change must be durable.
+func (m *Map) update(ctx context.Context, key Key, fn func(*List) (durable bool, err error)) (Record, error) {
 	t, err := m.begin(ctx, key)
 	if err != nil {
 		return Record{}, err
@@ -109,8 +109,12 @@ func (m *Map) update(ctx context.Context, key Key, durable bool, fn func(*List) 
 	if err != nil {
 		return Record{}, err
 	}
-	list := st.list
-	if err := contain(func() error { return fn(&list) }); err != nil {
+	list, durable := st.list, false
+	err = contain(func() (err error) {
+		durable, err = fn(&list)
+		return err
+	})
+	if err != nil {
 		return Record{}, fmt.Errorf("update operations of %s: %w", key, err)
 	}
 	if st.exists || !list.Equal(st.list) {

@@ -1,0 +1,172 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+)
+
+// Poller asks actions for the progress of the operations of a [Map], until all have ended. It keeps no truth of its
+// own: after a restart another Poller goes on from the record. It is safe for concurrent use; Steps of one key run one
+// after another, Steps of different keys do not wait for each other.
+type Poller struct {
+	m       *Map
+	actions map[string]Action
+	opts    PollerOptions
+
+	mu   sync.Mutex // protects keys, and woken of each
+	keys map[Key]*keyTrack
+}
+
+// Result is what a [Poller.Step] left behind.
+type Result struct {
+	// Done says that no operation runs and that the record is stored.
+	Done bool
+	// RequeueAfter is when the next Step has something to do; zero when Done.
+	RequeueAfter time.Duration
+	// Summary counts the operations as they are committed.
+	Summary Summary
+	// Notes say what did not go as it should, in the order in which it happened.
+	Notes []Note
+}
+
+// Note is something a Step met that ended neither the Step nor, by itself, an operation.
+type Note struct {
+	// OperationID and Action say which operation it is about; both are empty when it is about the record.
+	OperationID, Action string
+	// Err is an action's error, a [PanicError], [ErrAbandonedCallback], [ErrUnknownState] or a store's error.
+	Err error
+}
+
+// NewPoller returns a poller for the operations of m. Actions are found by [Operation.Action]; an operation of an
+// action that is not there fails. It returns every fault of its arguments, each naming what is wrong.
+func NewPoller(m *Map, actions map[string]Action, opts PollerOptions) (*Poller, error) {
+	var faults []error
+	if m == nil {
+		faults = append(faults, errors.New("map is nil"))
+	}
+	for name, action := range actions {
+		if action == nil {
+			faults = append(faults, fmt.Errorf("action %q is nil", name))
+		}
+	}
+	for name, n := range opts.ActionConcurrency {
+		if _, ok := actions[name]; !ok || n < 1 {
+			faults = append(faults, fmt.Errorf("option ActionConcurrency: %d for action %q: want 1 or more, for a registered action", n, name))
+		}
+	}
+	faults = append(faults, opts.complete())
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("operations poller: %w", err)
+	}
+	opts.ActionConcurrency = maps.Clone(opts.ActionConcurrency)
+	return &Poller{m: m, actions: maps.Clone(actions), opts: opts, keys: map[Key]*keyTrack{}}, nil
+}
+
+// Step asks about every operation of the key that is due, commits what it learns and says when to come back. It returns
+// as soon as the calls it made have returned; while one of them hangs, at most CallTimeout and CallGrace, the others
+// are asked again as they fall due. How operations end is stored before Step returns, progress at most once in
+// WriteInterval.
+//
+// The error is one that concerns the key as a whole: its record cannot be read or written, or ctx ended. Nothing that
+// was learnt is lost by it: the next Step commits it. A completed key is Done.
+func (p *Poller) Step(ctx context.Context, key Key) (Result, error) {
+	k, err := p.enter(ctx, key)
+	if err != nil {
+		return Result{}, fmt.Errorf("poll operations: %w", err)
+	}
+	s := &step{p: p, key: key, track: k}
+	res, err := s.run(ctx)
+	p.leave(key, k, err == nil && res.Done)
+	if err != nil {
+		return res, fmt.Errorf("poll operations: %w", err)
+	}
+	return res, nil
+}
+
+// Run steps until no operation of the key runs any more. It rides out errors of Step for ErrorBudget; a conflict, a
+// record of another owner and one that cannot be read end it at once.
+func (p *Poller) Run(ctx context.Context, key Key) (Summary, error) {
+	var since time.Time // of the first of the last errors
+	for {
+		res, err := p.Step(ctx, key)
+		wait := res.RequeueAfter
+		switch {
+		case err == nil && res.Done:
+			return res.Summary, nil
+		case err == nil:
+			since = time.Time{}
+		case isFinal(err) || ctx.Err() != nil:
+			return res.Summary, err
+		default:
+			if since.IsZero() {
+				since = time.Now()
+			}
+			if time.Since(since) >= p.opts.ErrorBudget {
+				return res.Summary, err
+			}
+			wait = p.opts.Slow
+		}
+		if err := p.sleep(ctx, key, wait); err != nil {
+			return res.Summary, err
+		}
+	}
+}
+
+// isFinal reports whether repeating a Step cannot mend its error.
+func isFinal(err error) bool {
+	for _, final := range []error{ErrConflict, ErrForeignRecord, ErrMalformed, ErrTooLarge} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	return false
+}
+
+// sleep waits until the time is over or the key is woken.
+func (p *Poller) sleep(ctx context.Context, key Key, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.bell(key):
+	case <-ctx.Done():
+		return fmt.Errorf("poll operations of %s: %w", key, context.Cause(ctx))
+	}
+	return nil
+}
+
+// Cancel asks running operations of the key to stop: those of the IDs, or all when none is given. The request is stored
+// before Cancel returns; the next Steps pass it on and wait for CancelGrace. An operation that has ended, or was asked
+// before, stays as it is. An ID that is not there is [ErrUnknownOperation], and then nothing is changed.
+func (p *Poller) Cancel(ctx context.Context, key Key, reason string, ids ...string) error {
+	now := p.opts.Clock()
+	_, err := p.m.Update(ctx, key, func(l *List) error {
+		wanted := ids
+		if len(ids) == 0 {
+			for op := range l.All() {
+				wanted = append(wanted, op.ID)
+			}
+		}
+		var changed []Operation
+		for _, id := range wanted {
+			op, ok := l.Get(id)
+			if !ok {
+				return fmt.Errorf("operation %q: %w", id, ErrUnknownOperation)
+			}
+			if next := (&edit{reason: first(reason, "canceled"), requestedAt: now}).apply(op.Status); !next.Equal(op.Status) {
+				op.Status = next
+				changed = append(changed, op)
+			}
+		}
+		return l.Set(changed...)
+	})
+	if err != nil {
+		return fmt.Errorf("cancel: %w", err)
+	}
+	p.Wake(key, ids...)
+	return nil
+}

@@ -1,0 +1,295 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// gather is how long an answer may wait for others to be committed with it.
+const gather = 100 * time.Millisecond
+
+// minErrors is how many errors in a row the error budget needs at least.
+const minErrors = 3
+
+// step is one Step. All of it belongs to the goroutine that called Step; the questions run in others, which it joins.
+type step struct {
+	p     *Poller
+	key   Key
+	track *keyTrack
+
+	rec     Record
+	ops     []Operation // those that run, as committed with the edits applied
+	answers chan answers
+	flying  map[string]int // questions on their way, by action
+	total   int            // of these
+	until   time.Time      // no question is asked after that
+	notes   []Note
+}
+
+func (s *step) run(ctx context.Context) (Result, error) {
+	rec, err := s.p.m.Get(ctx, s.key)
+	if done, ok := errors.AsType[*CompletedError](err); ok {
+		return Result{Done: true, Summary: done.Summary}, nil
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	s.see(rec)
+	s.answers = make(chan answers)
+	s.flying = map[string]int{}
+	s.until = time.Now().Add(s.p.opts.CallTimeout + s.p.opts.CallGrace)
+	err = s.poll(ctx)
+	if ctx.Err() != nil {
+		err = fmt.Errorf("operations of %s: %w", s.key, context.Cause(ctx))
+	} else if err == nil {
+		err = s.flush(ctx)
+	}
+	res := Result{Summary: s.rec.Summary(), Notes: s.notes}
+	res.Done = err == nil && res.Summary.Running == 0
+	if !res.Done {
+		res.RequeueAfter = s.next()
+	}
+	return res, err
+}
+
+// poll asks and commits until no question is on its way. It always joins what it started.
+func (s *step) poll(ctx context.Context) error {
+	var commitAt <-chan time.Time
+	for {
+		if ctx.Err() == nil {
+			s.wake()
+			s.ask(ctx)
+		}
+		if s.total == 0 {
+			return s.commit(ctx)
+		}
+		again := time.NewTimer(s.untilDue())
+		select {
+		case a := <-s.answers:
+			s.judge(a)
+			if commitAt == nil && len(s.track.edits) > 0 {
+				commitAt = time.NewTimer(gather).C
+			}
+		case <-commitAt:
+			commitAt = nil
+			if err := s.commit(ctx); err != nil { // it is tried once more at the end
+				s.notes = append(s.notes, Note{Err: err})
+			}
+		case <-again.C:
+		case <-s.track.bell:
+		}
+		again.Stop()
+	}
+}
+
+// see takes over a committed record.
+func (s *step) see(rec Record) {
+	s.rec, s.ops = rec, s.ops[:0]
+	running := map[string]struct{}{}
+	for _, ref := range rec.List.ops {
+		if ref.Status.Phase.IsTerminal() {
+			continue
+		}
+		op := ref.clone()
+		running[op.ID] = struct{}{}
+		if _, ok := s.track.ops[op.ID]; !ok {
+			s.track.ops[op.ID] = &opTrack{seen: s.p.opts.Clock(), due: time.Now()}
+			if !op.Status.Phase.IsKnown() {
+				s.note(op, fmt.Errorf("%w: phase %q", ErrUnknownState, op.Status.Phase))
+			}
+		}
+		if e := s.track.edits[op.ID]; e != nil {
+			op.Status = e.apply(op.Status)
+		}
+		s.ops = append(s.ops, op)
+	}
+	for id := range s.track.ops {
+		if _, ok := running[id]; !ok {
+			delete(s.track.ops, id)
+			delete(s.track.edits, id)
+		}
+	}
+}
+
+// wake makes due what Wake was called for.
+func (s *step) wake() {
+	for _, id := range s.p.takeWoken(s.track) {
+		for opID, t := range s.track.ops {
+			if id == "" || id == opID {
+				t.due = time.Now()
+			}
+		}
+	}
+}
+
+// ask sends every question that is due and that its action has room for, the longest due first.
+func (s *step) ask(ctx context.Context) {
+	now := time.Now()
+	if now.After(s.until) {
+		return
+	}
+	due := make([]*Operation, 0, len(s.ops))
+	for i := range s.ops {
+		if s.prepare(&s.ops[i]) && !s.dueAt(s.ops[i]).After(now) {
+			due = append(due, &s.ops[i])
+		}
+	}
+	slices.SortStableFunc(due, func(a, b *Operation) int { return s.dueAt(*a).Compare(s.dueAt(*b)) })
+	for _, op := range due {
+		t := s.track.ops[op.ID]
+		if t.waiting || s.flying[op.Action] >= s.limit(op.Action) {
+			continue
+		}
+		s.send(ctx, s.question(op))
+	}
+}
+
+// prepare does what needs no question, and reports whether one may be asked.
+func (s *step) prepare(op *Operation) bool {
+	t, now := s.track.ops[op.ID], s.p.opts.Clock()
+	if op.Status.Phase.IsTerminal() || t.waiting {
+		return false
+	}
+	if _, ok := s.p.actions[op.Action]; !ok {
+		s.edit(op, func(e *edit) {
+			e.end, e.detail = PhaseFailed, fmt.Sprintf("no action named %q is registered", op.Action)
+		})
+		return false
+	}
+	if limit := s.p.opts.Deadline; op.Status.CancelRequested == nil && !now.Before(s.born(*op).Add(limit)) {
+		s.stop(op, fmt.Sprintf("it did not end within %v", limit))
+	}
+	if !t.call.runs() {
+		t.call = nil
+		return true
+	}
+	if s.graceOver(*op) {
+		s.abandon(op, ErrAbandonedCallback)
+		return false
+	}
+	if !t.due.After(time.Now()) {
+		s.note(*op, ErrAbandonedCallback)
+		t.due = time.Now().Add(s.p.opts.Slow)
+	}
+	return false
+}
+
+// question returns what to ask about the operation; for a ManyAction about all of its operations that can be asked.
+func (s *step) question(op *Operation) question {
+	action := s.p.actions[op.Action]
+	q := question{name: op.Action, action: action, ids: []string{op.ID}}
+	if q.cancel = s.mustStop(*op); q.cancel {
+		return q
+	}
+	many, ok := action.(ManyAction)
+	if !ok {
+		return q
+	}
+	q.many, q.ids = many, nil
+	for i := range s.ops {
+		other := &s.ops[i]
+		if other.Action == op.Action && !s.mustStop(*other) && s.prepare(other) {
+			q.ids = append(q.ids, other.ID)
+		}
+	}
+	return q
+}
+
+// mustStop reports whether the operation has to be told that it shall stop.
+func (s *step) mustStop(op Operation) bool {
+	return op.Status.CancelRequested != nil && !s.track.ops[op.ID].stopSent
+}
+
+// send asks in a goroutine of its own.
+func (s *step) send(ctx context.Context, q question) {
+	for _, id := range q.ids {
+		s.track.ops[id].waiting = true
+	}
+	s.flying[q.name]++
+	s.total++
+	go func() { s.answers <- q.ask(ctx, s.p.opts.CallTimeout, s.p.opts.CallGrace) }()
+}
+
+// limit returns how many questions of the action may be on their way.
+func (s *step) limit(action string) int {
+	if n, ok := s.p.opts.ActionConcurrency[action]; ok {
+		return n
+	}
+	return s.p.opts.Concurrency
+}
+
+// born returns when the operation's age begins.
+func (s *step) born(op Operation) time.Time {
+	if op.Status.Created != nil {
+		return *op.Status.Created
+	}
+	return s.track.ops[op.ID].seen
+}
+
+// graceOver reports whether the operation was asked to stop so long ago that nobody waits for it any more.
+func (s *step) graceOver(op Operation) bool {
+	at := op.Status.CancelRequested
+	return at != nil && !s.p.opts.Clock().Before(at.Add(s.p.opts.CancelGrace))
+}
+
+// schedule sets when to ask next.
+func (s *step) schedule(op Operation, q question) {
+	d := s.p.opts.interval(s.p.opts.Clock().Sub(s.born(op)))
+	if s.p.opts.Jitter > 0 && q.many == nil {
+		d += time.Duration(rand.Float64() * s.p.opts.Jitter * float64(d))
+	}
+	s.track.ops[op.ID].due = time.Now().Add(d)
+}
+
+// dueAt returns when the operation needs attention: its next question, or the end of a time it was given.
+func (s *step) dueAt(op Operation) time.Time {
+	end := s.born(op).Add(s.p.opts.Deadline)
+	if at := op.Status.CancelRequested; at != nil {
+		end = at.Add(s.p.opts.CancelGrace)
+	}
+	due := s.track.ops[op.ID].due
+	if byEnd := time.Now().Add(end.Sub(s.p.opts.Clock())); byEnd.Before(due) {
+		return byEnd
+	}
+	return due
+}
+
+// untilDue returns the time to the next question that may be asked.
+func (s *step) untilDue() time.Duration {
+	d := time.Until(s.until)
+	for _, op := range s.ops {
+		if t := s.track.ops[op.ID]; t.waiting || op.Status.Phase.IsTerminal() || s.flying[op.Action] >= s.limit(op.Action) {
+			continue
+		}
+		d = min(d, time.Until(s.dueAt(op)))
+	}
+	if d <= 0 { // after the last question only answers matter
+		d = s.p.opts.CallTimeout
+	}
+	return d
+}
+
+// next returns when the next Step has something to do.
+func (s *step) next() time.Duration {
+	var waits []time.Duration
+	for _, op := range s.ops {
+		if !op.Status.Phase.IsTerminal() {
+			waits = append(waits, time.Until(s.dueAt(op)))
+		}
+	}
+	if s.track.dirty {
+		waits = append(waits, time.Until(s.track.wrote.Add(s.p.opts.WriteInterval)))
+	}
+	if len(waits) == 0 { // only a write that failed is left
+		return s.p.opts.Slow
+	}
+	return max(slices.Min(waits), time.Millisecond)
+}
+
+func (s *step) note(op Operation, err error) {
+	s.notes = append(s.notes, Note{OperationID: op.ID, Action: op.Action, Err: err})
+}

@@ -1,0 +1,118 @@
+package operations
+
+import (
+	"context"
+	"time"
+)
+
+// keyTrack is what the poller remembers of a key between two Steps. All of it can be lost.
+type keyTrack struct {
+	turn  chan struct{} // capacity one: whoever has put a value in owns the fields below
+	ops   map[string]*opTrack
+	edits map[string]*edit // learnt and not committed
+	dirty bool             // committed and not stored
+	wrote time.Time        // last write of progress
+
+	// The following is protected by Poller.mu.
+	users int
+	woken []string // operations to ask about now; an empty ID means all
+	bell  chan struct{}
+}
+
+// opTrack is what the poller remembers of an operation that runs.
+type opTrack struct {
+	seen    time.Time // by the poller's Clock
+	due     time.Time // of the next question
+	waiting bool      // a question is on its way
+
+	errs     int // in a row
+	firstErr time.Time
+	lastErr  error
+
+	stopSent bool      // Cancel has returned nil
+	call     *callback // a call that was left behind
+}
+
+// enter takes the key's turn; the caller must leave.
+func (p *Poller) enter(ctx context.Context, key Key) (*keyTrack, error) {
+	p.mu.Lock()
+	k, ok := p.keys[key]
+	if !ok {
+		k = &keyTrack{
+			turn: make(chan struct{}, 1), bell: make(chan struct{}, 1),
+			ops: map[string]*opTrack{}, edits: map[string]*edit{},
+		}
+		p.keys[key] = k
+	}
+	k.users++
+	p.mu.Unlock()
+	if err := takeTurn(ctx, k.turn); err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		k.users--
+		return nil, err
+	}
+	return k, nil
+}
+
+// leave gives the turn back; a key that is done is forgotten.
+func (p *Poller) leave(key Key, k *keyTrack, done bool) {
+	<-k.turn
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if k.users--; done && k.users == 0 {
+		delete(p.keys, key)
+	}
+}
+
+// Forget drops what the poller remembers of the key: for a backup that is deleted before its operations have ended. A
+// Step that runs is not disturbed.
+func (p *Poller) Forget(key Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if k, ok := p.keys[key]; ok && k.users == 0 {
+		delete(p.keys, key)
+	}
+}
+
+// Wake makes operations of the key due now: those of the IDs, or all when none is given. It ends the wait of
+// [Poller.Run]; a caller of Step has to call it. A key that the poller has not met needs no waking.
+func (p *Poller) Wake(key Key, ids ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k, ok := p.keys[key]
+	if !ok {
+		return
+	}
+	if len(ids) == 0 {
+		ids = []string{""}
+	}
+	k.woken = append(k.woken, ids...)
+	select {
+	case k.bell <- struct{}{}:
+	default: // it rings already
+	}
+}
+
+// bell returns the channel that Wake sends to; nil for a key that the poller has not met.
+func (p *Poller) bell(key Key) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if k, ok := p.keys[key]; ok {
+		return k.bell
+	}
+	return nil
+}
+
+// takeWoken returns what Wake was called with since the last time.
+func (p *Poller) takeWoken(k *keyTrack) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ids := k.woken
+	k.woken = nil
+	select {
+	case <-k.bell:
+	default:
+	}
+	return ids
+}
