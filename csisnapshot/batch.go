@@ -1,0 +1,182 @@
+package csisnapshot
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// runBatches begins the batches in order and returns when every pod is thawed and every snapshot sent. It ends no wait for
+// a cut outside a freeze: the waiter does.
+func (r *run) runBatches(ctx context.Context) {
+	var freezes sync.WaitGroup
+	for _, b := range r.batches {
+		if !b.hooked || len(b.hookedPods()) == 0 {
+			r.runUnhooked(ctx, b)
+			continue
+		}
+		if r.resume(ctx, b) {
+			continue
+		}
+		if err := r.mayFreeze(ctx, b); err != nil {
+			r.abortBatch(b, err)
+			continue
+		}
+		freezes.Go(func() {
+			defer r.leave(b)
+			r.freezeBatch(ctx, b)
+		})
+	}
+	freezes.Wait()
+	if err := r.why(ctx); err != nil {
+		r.abort(err)
+	}
+}
+
+// runUnhooked sends a batch that freezes nothing, once no pod is frozen.
+func (r *run) runUnhooked(ctx context.Context, b *batchRun) {
+	if err := r.sig.await(ctx, func() bool { return r.frozen == 0 || r.fatal != nil }); err != nil {
+		r.abortBatch(b, err)
+		return
+	}
+	if err := r.why(ctx); err != nil {
+		r.abortBatch(b, err)
+		return
+	}
+	r.begin(b)
+	r.send(ctx, b)
+}
+
+// mayFreeze waits until the batch's pods may be frozen, and counts them as frozen when it returns nil.
+func (r *run) mayFreeze(ctx context.Context, b *batchRun) error {
+	pods, taken := b.hookedPods(), false
+	err := r.sig.await(ctx, func() bool {
+		if r.fatal != nil {
+			return true
+		}
+		if r.frozen > 0 && r.frozen+len(pods) > r.s.opts.MaxFrozenPods || r.controlled(pods) {
+			return false
+		}
+		taken = true
+		r.frozen += len(pods)
+		for _, p := range pods {
+			r.controllers[p.Controller]++
+		}
+		return true
+	})
+	if err == nil && taken {
+		r.awaitPickup(ctx)
+	}
+	if why := r.why(ctx); err == nil {
+		err = why
+	}
+	if err != nil && taken {
+		r.leave(b)
+	}
+	return err
+}
+
+// controlled reports whether a pod of the same controller is frozen. The signal's mutex is held.
+func (r *run) controlled(pods []*podRun) bool {
+	for _, p := range pods {
+		if p.Controller != "" && r.controllers[p.Controller] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// leave gives back what mayFreeze took.
+func (r *run) leave(b *batchRun) {
+	pods := b.hookedPods()
+	r.sig.update(func() {
+		r.frozen -= len(pods)
+		for _, p := range pods {
+			r.controllers[p.Controller]--
+		}
+	})
+}
+
+// awaitPickup waits until the snapshot-controller has come to everything that was sent before, so that the snapshots of a
+// frozen pod do not queue behind it. What is not picked up in time is not waited for again.
+func (r *run) awaitPickup(ctx context.Context) {
+	if r.sig.awaitFor(ctx, r.s.opts.MaxPickup, func() bool { return r.unpicked == 0 }) || ctx.Err() != nil {
+		return
+	}
+	for _, v := range r.byRef {
+		r.move(v, func() { v.picked = v.picked || v.snapshot != nil })
+	}
+}
+
+// resume reports whether every volume of the batch was cut by an earlier Cut. Its pods are not frozen again then.
+func (r *run) resume(ctx context.Context, b *batchRun) bool {
+	for _, v := range b.volumes {
+		var known, isCut bool
+		var snapshot *Snapshot
+		r.sig.read(func() { known, isCut, snapshot = v.adopted, v.isCut, v.snapshot })
+		if !known || !isCut && !r.hasHandle(ctx, snapshot) {
+			return false
+		}
+	}
+	r.sig.update(func() { b.resumed = true })
+	r.begin(b)
+	return true
+}
+
+// hasHandle reads the snapshot's content by its name.
+func (r *run) hasHandle(ctx context.Context, snapshot *Snapshot) bool {
+	var content Content
+	err := retry(ctx, r.s.opts.Wait.Timeout, func(ctx context.Context) (err error) {
+		content, err = r.s.snaps.Contents().Get(ctx, "", ContentName(snapshot.UID))
+		return err
+	})
+	return err == nil && content.Snapshot.UID == snapshot.UID && content.Handle() != ""
+}
+
+// freezeBatch freezes the batch's pods, sends its snapshots, waits for their cuts and thaws. It returns when all pods are
+// thawed, and does not wait for what was not cut by then.
+func (r *run) freezeBatch(ctx context.Context, b *batchRun) {
+	pods := b.hookedPods()
+	r.sig.update(func() { b.windows = len(pods) })
+	r.begin(b)
+	for _, p := range pods {
+		p.window, p.close = context.WithCancelCause(ctx)
+	}
+	release := make(chan struct{})
+	var thaws sync.WaitGroup
+	defer thaws.Wait()
+	defer close(release)
+	for _, p := range pods {
+		thaws.Go(func() { r.holdPod(ctx, p, b, release) })
+	}
+	ready := func() bool {
+		for _, p := range pods {
+			if !p.ready {
+				return false
+			}
+		}
+		return true
+	}
+	if err := r.sig.await(ctx, ready); err != nil {
+		r.abortBatch(b, err)
+		return
+	}
+	r.send(ctx, b)
+	_ = r.sig.await(ctx, func() bool { return b.open == 0 || b.windows == 0 }) // whatever ends it, the pods are thawed
+}
+
+// holdTime is the timer of MaxFreeze; without a limit it never fires.
+func holdTime(limit time.Duration) (<-chan time.Time, func()) {
+	if limit <= 0 {
+		return nil, func() {}
+	}
+	timer := time.NewTimer(limit)
+	return timer.C, func() { timer.Stop() }
+}
+
+// errThawed closes the window of a pod that is thawed.
+var errThawed = errors.New("the pod is thawed")
+
+// ErrWindowClosed says that a snapshot was not sent because the time its pod may be frozen was over.
+var ErrWindowClosed = errors.New("MaxFreeze is over: the snapshot was not sent while the pod was frozen")

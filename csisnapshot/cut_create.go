@@ -1,0 +1,165 @@
+package csisnapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ErrConflict says that the name of a snapshot is taken by an object that is not the owner's. The error is a
+// [*ConflictError]; the object was not touched.
+var ErrConflict = errors.New("the snapshot's name is taken by an object of another owner")
+
+// ConflictError names the object that has the name. It is [ErrConflict].
+type ConflictError struct {
+	Ref Ref
+	// UID is the object's, Owner the UID of its owner by its annotations, empty when it has none.
+	UID, Owner types.UID
+	// Claim is the claim that it is a snapshot of.
+	Claim string
+}
+
+// Error names the object and its owner.
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("VolumeSnapshot %s (UID %q, owner %q, claim %q): %v", e.Ref, e.UID, e.Owner, e.Claim, ErrConflict)
+}
+
+// Is reports whether the target is [ErrConflict].
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+
+// found says whose write made a snapshot.
+type found uint8
+
+const (
+	foundNot    found = iota // this create made it
+	foundLate                // this create made it, but its answer was lost: it was read
+	foundBefore              // it was there
+)
+
+var (
+	// errLeaving is the owner's own snapshot that is being deleted: the name is free when it is gone.
+	errLeaving = errors.New("the owner's earlier snapshot is being deleted")
+	// errGone is a snapshot that was gone when it was read.
+	errGone = errors.New("the snapshot that had the name is gone")
+)
+
+// create makes the volume's snapshot, or adopts the owner's own that has its name. A create without an answer is repeated:
+// the name, which is always the same, tells whether it was done. Nothing is sent after the window has ended.
+func (r *run) create(ctx, window context.Context, v *volumeRun) (Snapshot, found, error) {
+	want := r.s.opts.Names.NewSnapshot(r.owner, ClaimRef{Namespace: v.Namespace, Name: v.Claim, UID: v.ClaimUID}, v.Class)
+	var got Snapshot
+	var conflict error
+	how, lost := foundNot, false
+	err := retry(window, r.s.opts.Wait.Timeout, func(ctx context.Context) error {
+		made, err := r.s.snaps.Snapshots().Create(ctx, want)
+		switch {
+		case err == nil:
+			got = made
+			return nil
+		case apierrors.IsAlreadyExists(err):
+			how = foundBefore
+			if lost {
+				how = foundLate
+			}
+			got, err = r.own(ctx, v)
+			if errors.Is(err, ErrConflict) {
+				conflict, err = err, nil
+			}
+			return err
+		default:
+			lost = lost || !answered(err)
+			return err
+		}
+	})
+	switch {
+	case conflict != nil:
+		return Snapshot{}, foundNot, conflict
+	case err == nil:
+		return got, how, nil
+	case lost && window.Err() != nil && ctx.Err() == nil:
+		if late, lateErr := r.readOwn(ctx, v); lateErr == nil {
+			return late, foundLate, nil
+		}
+	}
+	return Snapshot{}, foundNot, fmt.Errorf("create VolumeSnapshot %s: %w", v.ref, err)
+}
+
+// readOwn is own under the repetition of reads.
+func (r *run) readOwn(ctx context.Context, v *volumeRun) (got Snapshot, err error) {
+	var final error
+	err = retry(ctx, r.s.opts.Wait.Timeout, func(ctx context.Context) error {
+		if got, final = r.own(ctx, v); apierrors.IsInternalError(final) || final != nil && !isVerdict(final) {
+			return final
+		}
+		return nil
+	})
+	return got, errors.Join(err, final)
+}
+
+// isVerdict reports whether the error says something about the object.
+func isVerdict(err error) bool {
+	return errors.Is(err, ErrConflict) || errors.Is(err, errLeaving) || errors.Is(err, errGone)
+}
+
+// own reads the object that has the name of the volume's snapshot and makes sure that it is that snapshot.
+func (r *run) own(ctx context.Context, v *volumeRun) (Snapshot, error) {
+	got, err := r.s.snaps.Snapshots().Get(ctx, v.ref.Namespace, v.ref.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return Snapshot{}, errGone
+	case err != nil:
+		return Snapshot{}, err
+	case !r.isOf(got, v):
+		return Snapshot{}, &ConflictError{
+			Ref: v.ref, UID: got.UID, Owner: r.s.opts.Names.OwnerOf(got.Meta), Claim: got.Claim,
+		}
+	case got.Terminating():
+		return Snapshot{}, errLeaving
+	}
+	return got, nil
+}
+
+// isOf reports whether the object is the owner's snapshot of the volume.
+func (r *run) isOf(got Snapshot, v *volumeRun) bool {
+	names := r.s.opts.Names
+	return names.Owns(r.owner.UID, got.Meta) && got.Claim == v.Claim && names.ClaimUID(got.Meta) == v.ClaimUID
+}
+
+// adopt finds the owner's snapshots that an earlier Cut made, with one list a namespace, and hands them to the waiter. One
+// that is being deleted is not adopted: its volume gets another when it is gone.
+func (r *run) adopt(ctx context.Context) error {
+	selector := r.s.opts.Names.OwnerSelector(r.owner.UID)
+	for _, namespace := range r.namespaces() {
+		var all []Snapshot
+		err := retry(ctx, r.s.opts.Wait.Timeout, func(ctx context.Context) error {
+			all = nil
+			err := listAll(ctx, r.s.snaps.Snapshots(), namespace, selector, func(s Snapshot) { all = append(all, s) })
+			if apierrors.IsResourceExpired(err) {
+				return errExpired
+			}
+			return err
+		})
+		if apiMissing(err) {
+			return fmt.Errorf("list VolumeSnapshots of namespace %s: %w", namespace, ErrNoSnapshotAPI)
+		}
+		if err != nil {
+			return fmt.Errorf("list VolumeSnapshots of namespace %s: %w", namespace, err)
+		}
+		for i := range all {
+			s := &all[i]
+			v := r.byRef[s.Ref()]
+			if v == nil || s.Terminating() || !r.isOf(*s, v) {
+				continue
+			}
+			r.move(v, func() { v.snapshot, v.adopted = s, true })
+			r.waiter.Add(Target{Snapshot: s, Driver: v.Driver}, StageCut)
+		}
+	}
+	return nil
+}
+
+// errExpired is a paged list whose token has expired: it is begun again.
+var errExpired = errors.New("the list expired between two pages")

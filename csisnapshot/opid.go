@@ -1,0 +1,35 @@
+package csisnapshot
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// ActionName is the name under which the operations of snapshots are recorded.
+const ActionName = "sheetanchor.io/csi-snapshot"
+
+// OperationID is the ID of a snapshot's operation: NAMESPACE/NAME/START, the start in UTC as RFC 3339.
+func OperationID(ref Ref, started time.Time) string {
+	return ref.String() + "/" + started.UTC().Format(time.RFC3339)
+}
+
+// ParseOperationID is the snapshot that an operation ID names. Its errors name the ID and the part at fault.
+func ParseOperationID(id string) (Ref, error) {
+	parts := strings.Split(id, "/")
+	if len(parts) != 3 {
+		return Ref{}, fmt.Errorf("operation ID %q: want NAMESPACE/NAME/START", id)
+	}
+	if msgs := validation.IsDNS1123Label(parts[0]); len(msgs) > 0 {
+		return Ref{}, fmt.Errorf("operation ID %q: namespace %q: %s", id, parts[0], msgs[0])
+	}
+	if msgs := validation.IsDNS1123Subdomain(parts[1]); len(msgs) > 0 {
+		return Ref{}, fmt.Errorf("operation ID %q: name %q: %s", id, parts[1], msgs[0])
+	}
+	if _, err := time.Parse(time.RFC3339, parts[2]); err != nil {
+		return Ref{}, fmt.Errorf("operation ID %q: start: %w", id, err)
+	}
+	return Ref{Namespace: parts[0], Name: parts[1]}, nil
+}
