@@ -48,8 +48,7 @@ type edge[P ~string] struct {
 // transition out of a terminal phase, to a lower class, round in a circle, from a failing phase to another, from a
 // working or waiting phase to a terminal one, or from a ready phase to a success; a failing event that leads to a phase
 // that is not failing; EventCancel legal in some phases and not in all that are not terminal; an event
-// missing that Outcome needs in a waiting or finalizing phase, or as the counterpart of EventWait or EventFinalize in a
-// working one.
+// missing that Outcome needs in a waiting or finalizing phase, or in a working one beside those that it has.
 func NewMachine[P ~string](phases []Spec[P], transitions []Transition[P]) (*Machine[P], error) {
 	if err := validate(phases, transitions); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package phase
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // table collects the faults of a machine's table.
@@ -123,11 +124,17 @@ func (t *table[P]) checkEvents(s Spec[P], cancels bool) {
 	has := func(ev Event) bool { return t.legal[edge[P]{s.Phase, ev}] }
 	switch s.Class {
 	case ClassWorking:
-		if has(EventFinalize) {
+		if has(EventWait) || has(EventWaitPartiallyFailed) {
+			need = append(need, EventWaitPartiallyFailed, EventFinalizePartiallyFailed)
+		}
+		if has(EventFinalize) || has(EventFinalizePartiallyFailed) {
 			need = append(need, EventFinalizePartiallyFailed)
 		}
-		if has(EventWait) {
-			need = append(need, EventWaitPartiallyFailed)
+		if len(need) > 0 && !s.Failing {
+			need = append(need, EventFinalize)
+		}
+		if has(EventWaitPartiallyFailed) && !s.Failing {
+			need = append(need, EventWait)
 		}
 	case ClassWaiting:
 		need = []Event{EventFinalizePartiallyFailed}
@@ -147,7 +154,8 @@ func (t *table[P]) checkEvents(s Spec[P], cancels bool) {
 	if cancels && s.Class != ClassTerminal {
 		need = append(need, EventCancel)
 	}
-	for _, ev := range need {
+	slices.Sort(need)
+	for _, ev := range slices.Compact(need) {
 		if !has(ev) {
 			t.fault(s.Phase, ev, "the event must be legal in this %s phase", s.Class)
 		}
