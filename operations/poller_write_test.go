@@ -1,0 +1,359 @@
+package operations_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sheetanchor/sheetanchor/operations"
+)
+
+// O11: progress at most once in an interval, the end at once, unchanged content never. ops-19: in between it can be
+// read without the store.
+func TestPollerCoalescesWrites(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		action := newScript(func(context.Context, string) (operations.Progress, error) {
+			switch age := time.Since(start); {
+			case age < 25*time.Second: // moves with every question
+				return operations.Progress{State: operations.StateRunning, Completed: int64(age.Seconds()), Total: 30}, nil
+			case age < time.Minute: // stands still
+				return operations.Progress{State: operations.StateRunning, Completed: 25, Total: 30}, nil
+			}
+			return operations.Progress{State: operations.StateCompleted, Completed: 30, Total: 30}, nil
+		})
+		p := newPoll(t, action, operations.PollerOptions{Slow: time.Second}, op("a"))
+		p.store.hooks(func(context.Context, string, string) error { return nil }, nil)
+		for {
+			res, err := p.poller.Step(t.Context(), testKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec, err := p.m.Get(t.Context(), testKey); err != nil {
+				t.Fatal(err)
+			} else if o, _ := rec.List.Get("a"); time.Since(start) < 25*time.Second && o.Status.Completed != int64(time.Since(start).Seconds()) {
+				t.Errorf("at %v the map says %d", time.Since(start), o.Status.Completed)
+			}
+			if res.Done {
+				break
+			}
+			time.Sleep(res.RequeueAfter)
+		}
+		var got []string
+		reads, writes := p.store.counts()
+		for _, at := range writes {
+			got = append(got, at.Sub(start).String())
+		}
+		if diff := cmp.Diff([]string{"0s", "10s", "20s", "30s", "1m0s"}, got); diff != "" {
+			t.Errorf("written at (-want +got):\n%s", diff)
+		}
+		if reads != 0 {
+			t.Errorf("%d reads of a warm key, want none", reads)
+		}
+	})
+}
+
+// O11: many operations that end together are one write.
+func TestPollerGathersAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		action := newScript(endAfter(0, operations.StateCompleted))
+		var ops []operations.Operation
+		for i := range 50 {
+			ops = append(ops, op(string(rune('A'+i))))
+		}
+		p := newPoll(t, action, operations.PollerOptions{}, ops...)
+		p.run(t)
+		if _, writes := p.store.counts(); len(writes) != 1 {
+			t.Errorf("%d writes, want 1", len(writes))
+		}
+	})
+}
+
+// O9, O11: when the store fails, what an operation's action said last is not lost and the action is not asked again.
+func TestPollerStoreDown(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		reason        string
+		before, after error
+		hang          bool
+		wantErr       error
+	}{
+		"write fails":   {reason: "nothing was written", before: errors.New("disk full"), wantErr: errAny},
+		"no answer":     {reason: "it was written, and found there", after: operations.ErrUnknownOutcome, wantErr: operations.ErrUnknownOutcome},
+		"store hangs":   {reason: "a write has a deadline", hang: true, wantErr: operations.ErrUnknownOutcome},
+		"store is back": {reason: "nothing is wrong"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				action := newScript(endAfter(0, operations.StateCompleted))
+				p := newPoll(t, action, operations.PollerOptions{}, op("a"))
+				p.store.hooks(
+					func(ctx context.Context, verb, _ string) error {
+						if tc.hang && verb == "write" {
+							<-ctx.Done()
+							return context.Cause(ctx)
+						}
+						return tc.before
+					},
+					func(context.Context, string) error { return tc.after },
+				)
+				start := time.Now()
+				res, err := p.poller.Step(t.Context(), testKey)
+				switch {
+				case tc.wantErr == nil && (err != nil || !res.Done):
+					t.Errorf("Step() = %+v, %v, want done", res, err)
+				case tc.wantErr == errAny && err == nil, tc.wantErr != nil && tc.wantErr != errAny && !errors.Is(err, tc.wantErr):
+					t.Errorf("Step() = %v, want %v", err, tc.wantErr)
+				case tc.wantErr != nil && (res.Done || res.RequeueAfter <= 0):
+					t.Errorf("Step() = %+v with an error, want a time to come back", res)
+				}
+				if took := time.Since(start); took > 30*time.Second {
+					t.Errorf("Step took %v", took)
+				}
+				p.store.hooks(nil, nil)
+				if got, want := p.run(t), (operations.Summary{Total: 1, Completed: 1}); got != want {
+					t.Errorf("%s: Run() = %+v, want %+v", tc.reason, got, want)
+				}
+				if got := len(action.lines()); got != 1 {
+					t.Errorf("asked %d times, want once", got)
+				}
+				if got := p.op(t, "a").Status.Phase; got != operations.PhaseCompleted {
+					t.Errorf("stored phase = %s", got)
+				}
+			})
+		})
+	}
+}
+
+// O9: a store that cannot take progress does not stop the questions.
+func TestPollerProgressWriteFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		action := newScript(func(context.Context, string) (operations.Progress, error) {
+			return operations.Progress{State: operations.StateRunning, Completed: int64(time.Since(start).Seconds())}, nil
+		})
+		p := newPoll(t, action, operations.PollerOptions{}, op("a"))
+		errFull := errors.New("disk full")
+		p.store.hooks(func(_ context.Context, verb, _ string) error {
+			if verb == "write" {
+				return errFull
+			}
+			return nil
+		}, nil)
+		var notes int
+		for time.Since(start) < 30*time.Second {
+			res, err := p.poller.Step(t.Context(), testKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range res.Notes {
+				if !errors.Is(n.Err, errFull) {
+					t.Errorf("note = %v", n.Err)
+				}
+				notes++
+			}
+			time.Sleep(res.RequeueAfter)
+		}
+		if _, writes := p.store.counts(); notes != len(writes) || notes < 2 || notes > 4 {
+			t.Errorf("%d notes of %d writes in 30s, want one each 10s", notes, len(writes))
+		}
+		if got := len(action.lines()); got != 14 {
+			t.Errorf("asked %d times, want 14: at 0 to 10, 15, 20 and 25 s", got)
+		}
+	})
+}
+
+// O7: of two pollers on one store, the one whose record is old gets a conflict and overwrites nothing.
+func TestPollerDeposed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		old := newPoll(t, newScript(endAfter(0, operations.StateFailed)), operations.PollerOptions{}, op("a"))
+		if _, err := old.m.Get(t.Context(), testKey); err != nil { // it believes to own the backup
+			t.Fatal(err)
+		}
+		mustUpdate(t, newMap(t, old.store), testKey, setPhase("a", operations.PhaseCompleted))
+		if _, err := old.poller.Run(t.Context(), testKey); !errors.Is(err, operations.ErrConflict) {
+			t.Errorf("Run of the deposed poller = %v, want ErrConflict", err)
+		}
+		if got := old.op(t, "a").Status.Phase; got != operations.PhaseCompleted {
+			t.Errorf("stored phase = %s, want the new owner's Completed", got)
+		}
+		old.m.EvictAll() // it owns the backup again
+		if got, want := old.run(t), (operations.Summary{Total: 1, Completed: 1}); got != want {
+			t.Errorf("Run() after ownership was gained = %+v, want %+v", got, want)
+		}
+	})
+}
+
+// O9: Run rides out a store that fails for a while, not one that fails for longer than the budget.
+func TestPollerRunErrors(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		down time.Duration
+		err  error
+		want error
+		took time.Duration
+	}{
+		"a while":       {down: 9 * time.Minute, err: errAny, took: 9 * time.Minute},
+		"too long":      {down: time.Hour, err: errAny, want: errAny, took: 10 * time.Minute},
+		"foreign":       {down: time.Hour, err: operations.ErrForeignRecord, want: operations.ErrForeignRecord},
+		"not readable":  {down: time.Hour, err: operations.ErrMalformed, want: operations.ErrMalformed},
+		"does not fail": {},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := newPoll(t, newScript(endAfter(0, operations.StateCompleted)), operations.PollerOptions{}, op("a"))
+				p.m.EvictAll()
+				start := time.Now()
+				p.store.hooks(func(context.Context, string, string) error {
+					if time.Since(start) < tc.down {
+						return tc.err
+					}
+					return nil
+				}, nil)
+				if _, err := p.poller.Run(t.Context(), testKey); !errors.Is(err, tc.want) {
+					t.Errorf("Run() = %v, want %v", err, tc.want)
+				}
+				if got := time.Since(start); got != tc.took {
+					t.Errorf("Run took %v, want %v", got, tc.took)
+				}
+			})
+		})
+	}
+}
+
+// O9: a wake-up from outside ends the wait of Run.
+func TestPollerRunIsWoken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		p := newPoll(t, newScript(endAfter(90*time.Second, operations.StateCompleted)), operations.PollerOptions{Fast: time.Hour, Slow: time.Hour}, op("a"))
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			time.Sleep(100 * time.Second)
+			p.poller.Wake(testKey)
+		})
+		p.run(t)
+		wg.Wait()
+		if got := time.Since(start); got != 100*time.Second {
+			t.Errorf("ended after %v, want at the wake-up", got)
+		}
+	})
+}
+
+// O9: a completed key is done, an empty one too, and a key of which two Steps run at once is asked once.
+func TestPollerStepEdges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		action := newScript(func(context.Context, string) (operations.Progress, error) {
+			time.Sleep(time.Second / 2)
+			return operations.Progress{State: operations.StateCompleted}, nil
+		})
+		p := newPoll(t, action, operations.PollerOptions{}, op("a"))
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				if res, err := p.poller.Step(t.Context(), testKey); err != nil || !res.Done {
+					t.Errorf("Step() = %+v, %v, want done", res, err)
+				}
+			})
+		}
+		wg.Wait()
+		if got := len(action.lines()); got != 1 {
+			t.Errorf("asked %d times, want once", got)
+		}
+		sum, err := p.m.Complete(t.Context(), testKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res, err := p.poller.Step(t.Context(), testKey); err != nil || !res.Done || res.Summary != sum {
+			t.Errorf("Step of a completed key = %+v, %v, want done with %+v", res, err, sum)
+		}
+		empty := operations.Key{Namespace: "app", Name: "empty", UID: "uid-2"}
+		if res, err := p.poller.Step(t.Context(), empty); err != nil || !res.Done || res.Summary.Total != 0 {
+			t.Errorf("Step of an empty key = %+v, %v, want done", res, err)
+		}
+		if _, err := p.poller.Step(t.Context(), operations.Key{Name: "../x", UID: "u"}); err == nil {
+			t.Error("Step of an invalid key succeeded")
+		}
+	})
+}
+
+// X1: a panic of a hook does not cross the API and is reported.
+func TestPollerHookPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		opts := operations.PollerOptions{Hooks: operations.PollerHooks{
+			Changed: func(context.Context, operations.Key, operations.Operation) { panic("hook") },
+		}}
+		p := newPoll(t, newScript(endAfter(0, operations.StateCompleted)), opts, op("a"))
+		res, err := p.poller.Step(t.Context(), testKey)
+		if err != nil || !res.Done {
+			t.Fatalf("Step() = %+v, %v", res, err)
+		}
+		checkNotes(t, res.Notes, &operations.PanicError{Value: "hook"})
+	})
+}
+
+// ops-19: counts never fall while the unit stays, never exceed the total, and being at 100 % is not an end.
+func TestPollerProgressIsMonotonic(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		answers := []operations.Progress{
+			{State: operations.StateRunning, Completed: 5, Total: 10, Units: "Bytes", Description: "reading"},
+			{State: operations.StateRunning, Completed: 3},
+			{State: operations.StateRunning, Completed: 12},
+			{State: operations.StateRunning, Completed: -1, Total: 2, Units: "Files"},
+		}
+		want := []operations.Status{
+			{Completed: 5, Total: 10, Units: "Bytes", Description: "reading"},
+			{Completed: 5, Total: 10, Units: "Bytes", Description: "reading"},
+			{Completed: 10, Total: 10, Units: "Bytes", Description: "reading"},
+			{Completed: 0, Total: 2, Units: "Files", Description: "reading"},
+		}
+		round := 0
+		action := newScript(func(context.Context, string) (operations.Progress, error) { return answers[round], nil })
+		p := newPoll(t, action, operations.PollerOptions{WriteInterval: time.Nanosecond}, op("a"))
+		for ; round < len(answers); round++ {
+			res, err := p.poller.Step(t.Context(), testKey)
+			if err != nil || res.Done {
+				t.Fatalf("Step() = %+v, %v", res, err)
+			}
+			got := p.op(t, "a").Status
+			got.Phase, got.Created, got.Updated = "", nil, nil
+			if diff := cmp.Diff(want[round], got); diff != "" {
+				t.Errorf("after answer %d (-want +got):\n%s", round, diff)
+			}
+			time.Sleep(res.RequeueAfter)
+		}
+	})
+}
+
+func TestNewPollerRefusesBadOptions(t *testing.T) {
+	t.Parallel()
+	m := newMap(t, operations.NewMemoryStore())
+	_, err := operations.NewPoller(nil, map[string]operations.Action{"nothing": nil}, operations.PollerOptions{
+		Fast: -1, Jitter: 2, Concurrency: -1, ActionConcurrency: map[string]int{"unheard": 1},
+	})
+	for _, want := range []string{"map is nil", `action "nothing" is nil`, "Fast", "Jitter", "Concurrency is negative", `action "unheard"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("NewPoller() = %v, want it to name %q", err, want)
+		}
+	}
+	if _, err := operations.NewPoller(m, nil, operations.PollerOptions{}); err != nil {
+		t.Errorf("NewPoller of the zero options = %v", err)
+	}
+}
