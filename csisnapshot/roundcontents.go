@@ -52,10 +52,10 @@ func (w *Waiter) wantedContents(entries []*entry) (wanted []wantedContent, named
 	return wanted, named
 }
 
-// contentName is the name of the entry's content: as the status tells, else as the snapshot-controller gives it.
+// contentName is the name of the entry's content.
 func (e *entry) contentName() string {
-	if vs := e.snapshot; vs != nil && vs.UID == e.state.UID && vs.Status != nil && vs.Status.BoundContent != nil && *vs.Status.BoundContent != "" {
-		return *vs.Status.BoundContent
+	if vs := e.snapshot; vs != nil && vs.UID == e.state.UID {
+		return contentNameOf(vs)
 	}
 	if e.state.UID == "" {
 		return ""

@@ -26,6 +26,8 @@ var (
 	ErrFinal = errors.New("final error")
 	// ErrForbidden is a wait that may not read what it waits for.
 	ErrForbidden = errors.New("reading snapshots is not allowed or not possible")
+	// ErrForeign is an object that does not carry the owner: it is never touched.
+	ErrForeign = errors.New("not ours")
 	// ErrNotStarted is a snapshot that was never created because its driver had stopped making progress.
 	ErrNotStarted = errors.New("not started")
 )

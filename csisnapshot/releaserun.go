@@ -1,0 +1,148 @@
+package csisnapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	writesAtOnce   = 8
+	firstLook      = 200 * time.Millisecond // after the first round; then twice as long each, up to the schedule
+	protectionWait = 30 * time.Second       // for the finalizer of a content that was just created
+	quietFor       = 2 * time.Second        // a content may still come after its snapshot is gone
+	stuckAfter     = 10 * time.Second       // a Terminating content is touched
+	touchEvery     = 30 * time.Second
+)
+
+// remover removes snapshots: it reads everything, takes for each the step that comes next, and starts again until all
+// are gone. What it does depends only on what it reads, so that it may be stopped anywhere and run again.
+type remover struct {
+	client  Client
+	names   Names
+	opts    WaitOptions
+	owner   Owner
+	policy  DeletionPolicy
+	items   []*removal
+	orphans bool // contents without a snapshot were looked for
+}
+
+// removal is one snapshot that is removed.
+type removal struct {
+	Removal
+
+	snapshot *Snapshot // as read in this round; nil: gone
+	content  *Content  // as read in this round; nil: there is none
+	read     bool      // this round's reads succeeded
+
+	orphan      types.UID // of a content that was found without its snapshot
+	seen        bool      // the snapshot, or a content of it, existed
+	done        bool
+	snapshotAt  string // version, to tell progress
+	contentAt   string
+	progress    time.Time // when something changed last
+	contentSeen time.Time // first time
+	vanished    time.Time // when both were first seen to be gone
+	terminating time.Time // since when the content is
+	touched     time.Time
+	refused     time.Time // since when the server refuses
+	trouble     error     // of the last request; nil after a good one
+}
+
+// run removes everything or gives up.
+func (r *remover) run(ctx context.Context) {
+	started, delay := time.Now(), firstLook
+	for {
+		r.readAll(ctx)
+		r.stepAll(ctx)
+		now := time.Now()
+		r.giveUp(ctx, now, started)
+		if r.allDone() {
+			return
+		}
+		wait := min(delay, r.opts.Schedule.Fast)
+		if elapsed := now.Sub(started); elapsed > r.opts.Schedule.FastFor {
+			wait = r.opts.Schedule.Next(elapsed) - elapsed
+		}
+		delay *= 2
+		sleepUntil(ctx, now.Add(wait), nil)
+	}
+}
+
+func (r *remover) allDone() bool { return len(r.open()) == 0 }
+
+// open are the items that are not done.
+func (r *remover) open() []*removal {
+	var open []*removal
+	for _, item := range r.items {
+		if !item.done {
+			open = append(open, item)
+		}
+	}
+	return open
+}
+
+// stepAll takes the next step of every item, several at a time.
+func (r *remover) stepAll(ctx context.Context) {
+	var group errgroup.Group
+	group.SetLimit(writesAtOnce)
+	for _, item := range r.open() {
+		if !item.read || ctx.Err() != nil {
+			continue
+		}
+		group.Go(func() error {
+			item.note(r.step(ctx, item), time.Now())
+			return nil
+		})
+	}
+	_ = group.Wait() // each item has its own error
+}
+
+// giveUp ends the items whose time is over.
+func (r *remover) giveUp(ctx context.Context, now, started time.Time) {
+	for _, item := range r.open() {
+		switch {
+		case ctx.Err() != nil:
+			item.fail(endCategory(ctx), errors.Join(context.Cause(ctx), item.trouble))
+		case r.opts.MaxWait > 0 && now.Sub(started) >= r.opts.MaxWait:
+			item.fail(ErrTimeout, errors.Join(fmt.Errorf("MaxWait of %v is over", r.opts.MaxWait), item.trouble))
+		case now.Sub(item.progress) >= r.opts.Timeout:
+			item.fail(ErrTimeout, errors.Join(fmt.Errorf("nothing changed for %v", r.opts.Timeout), item.trouble))
+		}
+	}
+}
+
+// finish marks the item as removed.
+func (m *removal) finish() { m.done, m.Gone = true, true }
+
+// fail ends the item with an error that names what is left.
+func (m *removal) fail(category, cause error) {
+	e := &RemovalError{Ref: m.Ref, Object: KindSnapshot + " " + m.Ref.String(), Category: category, Err: cause}
+	switch {
+	case m.snapshot != nil:
+		e.Finalizers = m.snapshot.Finalizers
+	case m.content != nil:
+		e.Object, e.Finalizers = KindContent+" "+m.content.Name, m.content.Finalizers
+	}
+	m.done, m.Err = true, e
+}
+
+// note keeps how the item's last request went. Trouble of the API is met by the next round, which reads first; what a
+// server refuses is believed when it lasts.
+func (m *removal) note(err error, now time.Time) {
+	m.trouble = err
+	if err == nil || m.done || passes(err) {
+		m.refused = time.Time{}
+		return
+	}
+	if m.refused.IsZero() {
+		m.refused = now
+	}
+	if now.Sub(m.refused) >= deniedFor {
+		m.fail(ErrRefused, err)
+	}
+}

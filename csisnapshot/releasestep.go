@@ -1,0 +1,182 @@
+package csisnapshot
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// passes reports whether the next round may meet another answer: trouble of the API, or an object that has changed.
+func passes(err error) bool {
+	return retriable(err) || apierrors.IsConflict(err) || isGone(err)
+}
+
+// step takes the item's next step. An error is of a request; what the item itself is at fault for ends it.
+func (r *remover) step(ctx context.Context, m *removal) error {
+	if m.snapshot != nil && !r.names.Owns(r.owner.UID, m.snapshot.Meta) {
+		m.fail(ErrForeign, nil)
+		return nil
+	}
+	if m.snapshot == nil && m.content == nil {
+		r.vanish(m)
+		return nil
+	}
+	m.vanished = time.Time{}
+	if ok, err := r.ensurePolicy(ctx, m); !ok || err != nil {
+		return err
+	}
+	if m.snapshot != nil {
+		return r.deleteSnapshot(ctx, m)
+	}
+	return r.deleteContent(ctx, m)
+}
+
+// vanish ends an item of which nothing is left. A content may come late for a snapshot that was deleted before one was
+// seen, so that is looked for twice.
+func (r *remover) vanish(m *removal) {
+	now := time.Now()
+	if m.vanished.IsZero() {
+		m.vanished = now
+	}
+	if !m.seen || !m.contentSeen.IsZero() || now.Sub(m.vanished) >= quietFor {
+		m.finish()
+	}
+}
+
+// ensurePolicy makes the content say what is to become of the physical snapshot. It reports whether a read said so.
+func (r *remover) ensurePolicy(ctx context.Context, m *removal) (bool, error) {
+	vsc := m.content
+	keep := r.policy == DeletionPolicyRetain
+	switch {
+	case vsc == nil && keep && !m.snapshot.Terminating():
+		m.fail(ErrNotCut, nil)
+		return false, nil
+	case vsc == nil:
+		return true, nil
+	case keep && vsc.Terminating() && vsc.DeletionPolicy != DeletionPolicyRetain:
+		m.fail(ErrLost, nil)
+		return false, nil
+	case keep && vsc.Handle() == "" && m.Handle == "":
+		m.fail(ErrNotCut, nil)
+		return false, nil
+	case vsc.DeletionPolicy == r.policy:
+		return true, nil
+	}
+	patch := mergePatch(vsc.Meta, nil, map[string]any{"deletionPolicy": string(r.policy)})
+	err := bounded(ctx, r.opts.CallTimeout, func(ctx context.Context) error {
+		_, err := r.client.Contents().Patch(ctx, "", vsc.Name, patch)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("set policy %s of content %s: %w", r.policy, vsc.Name, err)
+	}
+	return r.readPolicyBack(ctx, m)
+}
+
+// readPolicyBack reads the content again. Only what the server then says counts.
+func (r *remover) readPolicyBack(ctx context.Context, m *removal) (bool, error) {
+	var vsc Content
+	err := bounded(ctx, r.opts.CallTimeout, func(ctx context.Context) (err error) {
+		vsc, err = r.client.Contents().Get(ctx, "", m.content.Name)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("read content %s back: %w", m.content.Name, err)
+	}
+	if vsc.UID != m.content.UID || vsc.DeletionPolicy != r.policy {
+		return false, nil // the next round sees what there is now
+	}
+	m.content = &vsc
+	m.changed(time.Now())
+	return true, nil
+}
+
+// deleteSnapshot deletes the VolumeSnapshot with the UID that was read, once.
+func (r *remover) deleteSnapshot(ctx context.Context, m *removal) error {
+	if m.snapshot.Terminating() {
+		return r.touchIfStuck(ctx, m)
+	}
+	err := bounded(ctx, r.opts.CallTimeout, func(ctx context.Context) error {
+		return r.client.Snapshots().Delete(ctx, m.Ref.Namespace, m.Ref.Name, m.snapshot.UID)
+	})
+	if err != nil && !isGone(err) {
+		return fmt.Errorf("delete snapshot %s: %w", m.Ref, err)
+	}
+	m.progress = time.Now()
+	return nil
+}
+
+// deleteContent deletes the content whose snapshot is gone, with the UID that was read, once.
+func (r *remover) deleteContent(ctx context.Context, m *removal) error {
+	vsc := m.content
+	if vsc.Terminating() {
+		return r.touchIfStuck(ctx, m)
+	}
+	if r.policy == DeletionPolicyDelete && !protected(vsc) && time.Since(m.contentSeen) < protectionWait {
+		return nil
+	}
+	err := bounded(ctx, r.opts.CallTimeout, func(ctx context.Context) error {
+		return r.client.Contents().Delete(ctx, "", vsc.Name, vsc.UID)
+	})
+	if err != nil && !isGone(err) {
+		return fmt.Errorf("delete content %s: %w", vsc.Name, err)
+	}
+	m.progress = time.Now()
+	return nil
+}
+
+// protected reports whether the controllers will notice that the content is deleted.
+func protected(vsc *Content) bool { return vsc.Status != nil || hasStackFinalizer(vsc.Meta) }
+
+// touchIfStuck changes an annotation of a content that stays Terminating: its sidecar looks at it only when it changes.
+func (r *remover) touchIfStuck(ctx context.Context, m *removal) error {
+	vsc, now := m.content, time.Now()
+	if vsc == nil || !vsc.Terminating() {
+		m.terminating = time.Time{}
+		return nil
+	}
+	if m.terminating.IsZero() {
+		m.terminating = now
+	}
+	if now.Sub(m.terminating) < stuckAfter || !m.touched.IsZero() && now.Sub(m.touched) < touchEvery {
+		return nil
+	}
+	m.touched = now
+	patch := mergePatch(vsc.Meta, annotation(r.names.key("touched"), now.UTC().Format(time.RFC3339Nano)), nil)
+	err := bounded(ctx, r.opts.CallTimeout, func(ctx context.Context) error {
+		touched, err := r.client.Contents().Patch(ctx, "", vsc.Name, patch)
+		if err == nil {
+			m.contentAt = touched.ResourceVersion // our own change is no progress
+		}
+		return err
+	})
+	if err != nil && !isGone(err) {
+		return fmt.Errorf("touch content %s: %w", vsc.Name, err)
+	}
+	return nil
+}
+
+// changed notes progress.
+func (m *removal) changed(now time.Time) {
+	snapshotAt, contentAt := "", ""
+	if m.snapshot != nil {
+		snapshotAt = m.snapshot.ResourceVersion
+		m.seen, m.UID = true, m.snapshot.UID
+	}
+	if m.content != nil {
+		contentAt = m.content.ResourceVersion
+		m.seen, m.Content = true, m.content.Name
+		if m.contentSeen.IsZero() {
+			m.contentSeen = now
+		}
+		if h := m.content.Handle(); h != "" {
+			m.Handle = h
+		}
+	}
+	if snapshotAt != m.snapshotAt || contentAt != m.contentAt {
+		m.progress = now
+	}
+	m.snapshotAt, m.contentAt = snapshotAt, contentAt
+}
