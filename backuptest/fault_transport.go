@@ -2,7 +2,6 @@ package backuptest
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -83,7 +82,7 @@ func (t *faultTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err = errors.Join(err, req.Body.Close()); err != nil {
 			return nil, err
 		}
-		r.Name = nameIn(body)
+		r.Name = apiserver.NameIn(body)
 		req = req.Clone(req.Context())
 		req.Body = io.NopCloser(bytes.NewReader(body))
 	}
@@ -167,15 +166,6 @@ func closeBody(req *http.Request) {
 	if req.Body != nil {
 		_ = req.Body.Close()
 	}
-}
-
-// nameIn is the metadata.name in a JSON body, or "".
-func nameIn(body []byte) string {
-	var object metav1.PartialObjectMetadata
-	if err := json.Unmarshal(body, &object); err != nil {
-		return ""
-	}
-	return object.Name
 }
 
 // status is the error the fault answers with.

@@ -58,8 +58,10 @@ func (s *Server) accepted(u *unstructured.Unstructured) (*unstructured.Unstructu
 	if t.res.Namespaced && own.GetNamespace() == "" {
 		own.SetNamespace("default")
 	}
-	if t.res.isNamespace() && own.Object["status"] == nil {
-		own.Object["status"] = map[string]any{"phase": t.res.phase}
+	if phase, _, _ := unstructured.NestedString(own.Object, "status", "phase"); phase == "" && t.res.phase != "" {
+		if err := unstructured.SetNestedField(own.Object, t.res.phase, "status", "phase"); err != nil {
+			return nil, err
+		}
 	}
 	return own, t.res.initialise(own)
 }
