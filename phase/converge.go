@@ -17,10 +17,11 @@ const maxRounds = 10
 //   - The record is ahead: the object follows, by the recorded change.
 //   - The object is ahead, is terminal, or is terminal with [ReasonStoreUnavailable]: the record follows. A phase that
 //     others have seen is not taken back.
-//   - Neither follows from the other (two processes without conditional writes): the record follows the object, and if the
-//     record had a failure that the object does not have, both move on to the failing phase.
+//   - Neither follows from the other, or the record's change did not know of a cancel in the object (two processes and a
+//     store without conditional writes): the record follows the object, and if the record had a failure that the object
+//     does not have, both move on to the failing phase.
 //
-// An object in an external phase, such as Deleting, is returned as it is. Load writes, so it is for the owner of the
+// Reason and message come from the record if the object keeps none. An object in an external phase, such as Deleting, is returned as it is. Load writes, so it is for the owner of the
 // work; viewers read the object.
 //
 // An error of the record is returned with the state of the object. [ErrUnknownPhase] says that object or record are in a
@@ -57,7 +58,7 @@ func (a *Applier[P]) converge(ctx, bounded context.Context, state State[P]) (_ S
 	}
 	step, c := a.machine.judge(state, rec, ok)
 	if step == agree {
-		return state, false, nil
+		return withReason(state, rec), false, nil
 	}
 	log := logr.FromContextOrDiscard(ctx)
 	log.Info("phase of object and record differ", "object", string(state.Phase), "record", string(rec.To), "follows", step.String())
@@ -84,7 +85,15 @@ func (a *Applier[P]) converge(ctx, bounded context.Context, state State[P]) (_ S
 	if ours {
 		a.observe(ctx, c)
 	}
-	return next, false, nil
+	return withReason(next, rec), false, nil
+}
+
+// withReason takes the reason from the record where the object keeps none.
+func withReason[P ~string](state State[P], rec Change[P]) State[P] {
+	if state.Reason == "" && state.Message == "" && state.Phase == rec.To {
+		state.Reason, state.Message = rec.Reason, rec.Message
+	}
+	return state
 }
 
 func (a *Applier[P]) loadRecord(ctx context.Context) (rec Change[P], ok bool, err error) {
@@ -113,22 +122,26 @@ func (v verdict) String() string { return [...]string{"nothing", "object", "reco
 
 // judge compares object and record and returns the change that brings them closer. It is pure.
 func (m *Machine[P]) judge(state State[P], rec Change[P], ok bool) (verdict, Change[P]) {
+	ended := m.IsTerminal(state.Phase)
 	switch {
 	case !ok && state.Phase == m.initial:
 		return agree, Change[P]{}
-	case ok && rec.To == state.Phase && (rec.From != rec.To || strength(rec.Reason) <= strength(state.Reason)):
+	case ok && rec.To == state.Phase && (ended || !m.knowsMore(rec, state)):
 		return agree, Change[P]{}
-	case ok && !m.IsTerminal(state.Phase) && (rec.To == state.Phase || m.reaches(state.Phase, rec.To)):
+	case ok && !ended && !dropsReason(rec, state) && (rec.To == state.Phase || m.reaches(state.Phase, rec.To)):
 		rec.From = state.Phase
 		rec.UID = state.UID
 		return objectFollows, rec
 	}
 	c := Change[P]{
 		From: rec.To, To: state.Phase, UID: state.UID, Reason: state.Reason, Message: state.Message, Owner: state.Owner,
-		At: state.Completed, Started: state.Started, Terminal: m.IsTerminal(state.Phase),
+		At: state.Completed, Started: state.Started, Terminal: ended,
 	}
 	if !ok {
 		c.From = m.initial
+	}
+	if strength(rec.Reason) >= strengthFatal { // what a record says of a cancel is not dropped
+		c.Reason, c.Message = mergeReason(state.Reason, state.Message, rec.Reason, rec.Message)
 	}
 	if ok && m.IsFailing(rec.To) && !m.IsFailing(state.Phase) {
 		if to, found := m.failingStep(state.Phase); found {
@@ -136,6 +149,19 @@ func (m *Machine[P]) judge(state State[P], rec Change[P], ok bool) (verdict, Cha
 		}
 	}
 	return recordFollows, c
+}
+
+// knowsMore says whether the record has a stronger reason than the object in the same phase: a cancel that was recorded
+// there and not written to the object. An object without a reason may be of a kind that keeps none; it is written only if
+// the recorded change was about nothing else.
+func (m *Machine[P]) knowsMore(rec Change[P], state State[P]) bool {
+	return strength(rec.Reason) > strength(state.Reason) && (rec.From == rec.To || state.Reason != "")
+}
+
+// dropsReason says whether the record's change was made without knowledge of the cancel or fatal error that the object
+// has. Then the record goes back to the object, which never was where the record is.
+func dropsReason[P ~string](rec Change[P], state State[P]) bool {
+	return rec.To != state.Phase && strength(state.Reason) >= strengthFatal && strength(rec.Reason) < strength(state.Reason)
 }
 
 // failingStep returns the next phase from p that is failing and not terminal; of several, one of the lowest class, where

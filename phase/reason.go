@@ -68,6 +68,9 @@ func eventReason(ev Event, text string) (reason, message string) {
 	case EventInvalid:
 		own, known = ReasonInvalid, reason != ""
 	default:
+		if strength(reason) >= strengthFatal { // the outcome is read from these words; other events do not record them
+			return "", strings.TrimSpace(text)
+		}
 		return reason, message
 	}
 	if known {
@@ -76,13 +79,16 @@ func eventReason(ev Event, text string) (reason, message string) {
 	return own, strings.TrimSpace(text)
 }
 
+// strengthFatal and more are the reasons that decide the outcome.
+const strengthFatal = 2
+
 // strength orders the reasons of a failure: a stronger one is not replaced by a weaker one.
 func strength(reason string) int {
 	switch reason {
 	case "":
 		return 0
 	case ReasonFatal:
-		return 2
+		return strengthFatal
 	case ReasonCanceled:
 		return 3 // a cancel makes other things fail; it stays the reason
 	case ReasonStoreUnavailable:

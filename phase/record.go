@@ -101,7 +101,7 @@ func (r *documentRecord[P]) compare(ctx context.Context, c Change[P]) (done bool
 		return false, nil
 	case sameChange(stored, c):
 		return true, nil
-	case stored.To != c.From:
+	case !c.Follows(stored):
 		return false, &ConflictError{
 			Expected: string(c.From), Wanted: string(c.To), Found: string(stored.To), Owner: stored.Owner,
 		}

@@ -53,6 +53,13 @@ func (c Change[P]) Result(old State[P]) State[P] {
 	return old
 }
 
+// Follows says whether c may replace stored as the last change of a record: it starts where stored led to, and does not
+// drop the reason of a cancel or a fatal error, of which the writer of c then did not know.
+func (c Change[P]) Follows(stored Change[P]) bool {
+	known := strength(stored.Reason) < strengthFatal || strength(c.Reason) >= strength(stored.Reason)
+	return stored.To == c.From && known
+}
+
 // Object is the place where everybody sees the phase: a custom resource, a ConfigMap (package phasekube), or anything
 // with compare-and-swap. Implementations must be safe for concurrent use and must return when ctx ends.
 //
@@ -74,8 +81,9 @@ type Object[P ~string] interface {
 type Record[P ~string] interface {
 	// Load returns the last saved change; false if there is none. A record of another object is [ErrForeignRecord].
 	Load(ctx context.Context) (Change[P], bool, error)
-	// Save records c durably. It is a compare-and-swap: if a change other than one that led to c.From is there, it returns
-	// [ErrConflict]; if c itself is there, it does nothing. [Transient] and [ErrUnknownOutcome] make the Applier try again.
+	// Save records c durably. It is a compare-and-swap: if a change is there that c does not follow (see [Change.Follows]),
+	// it returns [ErrConflict]; if c itself is there, it does nothing. [Transient] and [ErrUnknownOutcome] make the Applier
+	// try again.
 	Save(ctx context.Context, c Change[P]) error
 }
 

@@ -92,9 +92,10 @@ func done[P ~string](found, old State[P], c Change[P]) bool {
 }
 
 // untouched says whether what was found is still the state from which the change starts, whatever else of the object
-// changed. A phase that was left is never entered again, so that it is enough to compare.
+// changed. A phase that was left is never entered again, so that it is enough to compare. Objects may keep no reason.
 func untouched[P ~string](found, old State[P]) bool {
-	return found.UID == old.UID && found.Phase == old.Phase && found.Owner == old.Owner && found.Reason == old.Reason
+	return found.UID == old.UID && found.Phase == old.Phase && found.Owner == old.Owner &&
+		(found.Reason == old.Reason || found.Reason == "")
 }
 
 func conflict[P ~string](found, old State[P], c Change[P], err error) error {
