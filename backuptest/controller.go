@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/util/flowcontrol"
 )
 
 const (
@@ -20,7 +19,6 @@ const (
 	RealWorkers = 10
 
 	snapshotWorkers = 10 // as the real snapshot-controller
-	rateBurst       = 2  // times the rate, as the real default of 10 for 5
 )
 
 // ControllerOptions configure a [SnapshotController]. The zero value is one that is as fast as its API server and has no script.
@@ -104,8 +102,8 @@ type controllerRun struct {
 	snapshots, contents *objectFeed
 	snapshotQueue       *workQueue // of the snapshot-controller: keys of snapshots, and of contents with contentKeyPrefix
 	contentQueue        *workQueue // of the sidecar
-	snapshotRate        flowcontrol.RateLimiter
-	contentRate         flowcontrol.RateLimiter
+	snapshotRate        *requestRate
+	contentRate         *requestRate
 
 	memo sync.Mutex // guards what follows
 	// sources knows the claims of contents, by content.
@@ -130,8 +128,8 @@ func newControllerRun(c *SnapshotController) *controllerRun {
 		removing:           map[string]bool{},
 		snapshotQueue:      newWorkQueue(c.opts.RetryStart, c.opts.RetryMax),
 		contentQueue:       newWorkQueue(c.opts.RetryStart, c.opts.RetryMax),
-		snapshotRate:       newRate(c.opts.Rate),
-		contentRate:        newRate(c.opts.Rate),
+		snapshotRate:       newRequestRate(c.opts.Rate),
+		contentRate:        newRequestRate(c.opts.Rate),
 	}
 	r.snapshots = newObjectFeed(c.client, snapshotsResource, r.snapshotChanged)
 	r.contents = newObjectFeed(c.client, contentsResource, r.contentChanged)
@@ -150,25 +148,12 @@ func (r *controllerRun) run(ctx context.Context) {
 			return
 		}
 	}
-	all.Go(func() { r.snapshotQueue.run(ctx, snapshotWorkers, r.syncSnapshotKey) })
+	workers := snapshotWorkers
+	if r.snapshotRate != nil {
+		workers = 1 // the rate is the limit, and one worker keeps the order of the queue
+	}
+	all.Go(func() { r.snapshotQueue.run(ctx, workers, r.syncSnapshotKey) })
 	all.Go(func() { r.contentQueue.run(ctx, r.opts.Workers, r.syncContent) })
-}
-
-func newRate(perSecond float64) flowcontrol.RateLimiter {
-	if perSecond <= 0 {
-		return flowcontrol.NewFakeAlwaysRateLimiter()
-	}
-	return flowcontrol.NewTokenBucketRateLimiter(float32(perSecond), max(1, int(rateBurst*perSecond)))
-}
-
-// spend waits until a component may make that many requests.
-func spend(ctx context.Context, rate flowcontrol.RateLimiter, requests int) error {
-	for range requests {
-		if err := rate.Wait(ctx); err != nil {
-			return fmt.Errorf("wait for the rate limit: %w", err)
-		}
-	}
-	return nil
 }
 
 func (r *controllerRun) now() time.Time { return r.opts.Clock() }

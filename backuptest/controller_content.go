@@ -54,7 +54,7 @@ func (r *controllerRun) syncContent(ctx context.Context, name string) verdict {
 // askDriver calls CreateSnapshot, for the first time or again to learn how the snapshot does, and writes the answer.
 func (r *controllerRun) askDriver(ctx context.Context, content *unstructured.Unstructured, claim types.NamespacedName, script Script) verdict {
 	first := statusOf(content) == nil
-	if spend(ctx, r.contentRate, costAnnotation) != nil {
+	if r.contentRate.spend(ctx, costAnnotation) != nil {
 		return waiting
 	}
 	content, err := r.patchObject(ctx, r.contents, content, "", beingCreated(true))
@@ -69,13 +69,13 @@ func (r *controllerRun) askDriver(ctx context.Context, content *unstructured.Uns
 		r.writeDriverError(ctx, content, first, err)
 		return waiting
 	}
-	if statusPatch(statusOf(content), cutStatus(statusOf(content), taken)) != nil && spend(ctx, r.contentRate, costContentStatus) != nil {
+	if statusPatch(statusOf(content), cutStatus(statusOf(content), taken)) != nil && r.contentRate.spend(ctx, costContentStatus) != nil {
 		return waiting
 	}
 	content, err = r.patchObject(ctx, r.contents, content, "status", func(current *unstructured.Unstructured) map[string]any {
 		return statusPatch(statusOf(current), cutStatus(statusOf(current), taken))
 	})
-	if err != nil || spend(ctx, r.contentRate, costAnnotation) != nil {
+	if err != nil || r.contentRate.spend(ctx, costAnnotation) != nil {
 		return waiting
 	}
 	content, err = r.patchObject(ctx, r.contents, content, "", beingCreated(false))
@@ -112,7 +112,7 @@ func (r *controllerRun) writeDriverError(ctx context.Context, content *unstructu
 		answer = &DriverError{Text: failure.Error()}
 	}
 	if answer.final() {
-		if spend(ctx, r.contentRate, costAnnotation) != nil {
+		if r.contentRate.spend(ctx, costAnnotation) != nil {
 			return
 		}
 		var err error
@@ -125,7 +125,7 @@ func (r *controllerRun) writeDriverError(ctx context.Context, content *unstructu
 		reason, doing = "SnapshotCreationFailed", "Failed to create snapshot"
 	}
 	text := fmt.Sprintf("%s: failed to take snapshot of the volume %s: %q", doing, specString(content, "spec", "source", "volumeHandle"), answer)
-	if specString(content, "status", "error", "message") == text || spend(ctx, r.contentRate, costContentStatus) != nil {
+	if specString(content, "status", "error", "message") == text || r.contentRate.spend(ctx, costContentStatus) != nil {
 		return
 	}
 	status := map[string]any{"readyToUse": false, "error": map[string]any{"message": text, "time": rfc3339(r.now())}}

@@ -66,7 +66,7 @@ func (r *controllerRun) makeContent(ctx context.Context, vs *unstructured.Unstru
 		}
 		return r.failSnapshot(ctx, vs, true, "SnapshotContentCreationFailed", fmt.Sprintf("Failed to create snapshot content with error %v", err))
 	}
-	if err := spend(ctx, r.snapshotRate, costContent); err != nil {
+	if err := r.snapshotRate.spend(ctx, costContent); err != nil {
 		return waiting
 	}
 	r.setSource(content.GetName(), contentSource{claim: sourceClaim(vs), driver: specString(pv, "spec", "csi", "driver")})
@@ -78,7 +78,7 @@ func (r *controllerRun) makeContent(ctx context.Context, vs *unstructured.Unstru
 		return waiting
 	}
 	r.setFresh(vs, true)
-	r.contents.see(created, false)
+	r.contents.see(created, false, false)
 	r.event(ctx, vs, snapshotComponent, normalEvent, "CreatingSnapshot", "Waiting for a snapshot "+objectKey(vs)+" to be created by the CSI driver.")
 	return stepped
 }
@@ -89,7 +89,7 @@ func (r *controllerRun) meetContent(ctx context.Context, name string) verdict {
 	if err != nil {
 		return waiting
 	}
-	r.contents.see(content, false)
+	r.contents.see(content, false, true)
 	return waiting
 }
 

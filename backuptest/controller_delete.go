@@ -18,30 +18,22 @@ func (r *controllerRun) removeSnapshot(ctx context.Context, vs *unstructured.Uns
 	}
 	content := r.contentOf(vs)
 	deletes := content != nil && policyOf(content) == policyDelete
-	switch {
-	case content != nil && !hasAnnotation(content, beingDeletedAnnotation):
-		if spend(ctx, r.snapshotRate, costFinalizer) != nil {
-			return waiting
-		}
-		_, err := r.patchObject(ctx, r.contents, content, "", func(current *unstructured.Unstructured) map[string]any {
-			if hasAnnotation(current, beingDeletedAnnotation) {
-				return nil
-			}
-			return annotationPatch(beingDeletedAnnotation, "yes")
-		})
-		return afterStep(err)
-	case deletes && !isDeleting(content):
-		return r.deleteContent(ctx, vs, content)
+	if content != nil && !r.markContent(ctx, content) {
+		return waiting
+	}
+	if deletes && !isDeleting(content) && !r.deleteContent(ctx, vs, content) {
+		return waiting
 	}
 	kept := slices.DeleteFunc(slices.Clone(vs.GetFinalizers()), func(f string) bool {
 		return f == sourceFinalizer || f == boundFinalizer && !deletes
 	})
 	if len(kept) == len(vs.GetFinalizers()) {
-		return settled // the content's end brings the next look
+		return settled
 	}
-	if r.releaseClaim(ctx, vs, true) != nil || spend(ctx, r.snapshotRate, costFinalizer) != nil {
+	if r.releaseClaim(ctx, vs, true) != nil || r.snapshotRate.spend(ctx, costFinalizer) != nil {
 		return waiting
 	}
+	// The bound finalizer stays until the content is gone, whose end brings the next look.
 	_, err := r.patchObject(ctx, r.snapshots, vs, "", func(current *unstructured.Unstructured) map[string]any {
 		return finalizersPatch(slices.DeleteFunc(current.GetFinalizers(), func(f string) bool { return !slices.Contains(kept, f) && owned(f) }))
 	})
@@ -65,9 +57,27 @@ func (r *controllerRun) waitsToDelete(content *unstructured.Unstructured) bool {
 
 func owned(finalizer string) bool { return finalizer == sourceFinalizer || finalizer == boundFinalizer }
 
-func (r *controllerRun) deleteContent(ctx context.Context, vs, content *unstructured.Unstructured) verdict {
-	if spend(ctx, r.snapshotRate, costFinalizer) != nil {
-		return waiting
+// markContent tells the sidecar that the content may go, and reports whether that is written.
+func (r *controllerRun) markContent(ctx context.Context, content *unstructured.Unstructured) bool {
+	if hasAnnotation(content, beingDeletedAnnotation) {
+		return true
+	}
+	if r.snapshotRate.spend(ctx, costFinalizer) != nil {
+		return false
+	}
+	_, err := r.patchObject(ctx, r.contents, content, "", func(current *unstructured.Unstructured) map[string]any {
+		if hasAnnotation(current, beingDeletedAnnotation) {
+			return nil
+		}
+		return annotationPatch(beingDeletedAnnotation, "yes")
+	})
+	return err == nil
+}
+
+// deleteContent gives the content its deletionTimestamp, and reports whether it has it or is gone.
+func (r *controllerRun) deleteContent(ctx context.Context, vs, content *unstructured.Unstructured) bool {
+	if r.snapshotRate.spend(ctx, costFinalizer) != nil {
+		return false
 	}
 	opts := metav1.DeleteOptions{}
 	if uid := content.GetUID(); uid != "" {
@@ -76,18 +86,18 @@ func (r *controllerRun) deleteContent(ctx context.Context, vs, content *unstruct
 	err := r.client.Resource(contentsResource).Delete(ctx, content.GetName(), opts)
 	if err != nil && !apierrors.IsNotFound(err) {
 		r.event(ctx, vs, snapshotComponent, warningEvent, "SnapshotContentObjectDeleteError", "Failed to delete snapshot content API object")
-		return waiting
+		return false
 	}
 	current, err := r.client.Resource(contentsResource).Get(ctx, content.GetName(), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		r.contents.see(content, true)
+		r.contents.see(content, true, false)
 	case err != nil:
-		return waiting
+		return false
 	default:
-		r.contents.see(current, false)
+		r.contents.see(current, false, false)
 	}
-	return stepped
+	return true
 }
 
 // mayRemove reports whether the sidecar may take a content's snapshot away: it is being deleted through its snapshot, and no
@@ -109,7 +119,7 @@ func (r *controllerRun) removeContent(ctx context.Context, content *unstructured
 			}
 			return waiting
 		}
-		if spend(ctx, r.contentRate, costContentStatus) != nil {
+		if r.contentRate.spend(ctx, costContentStatus) != nil {
 			return waiting
 		}
 		var err error
@@ -123,7 +133,7 @@ func (r *controllerRun) removeContent(ctx context.Context, content *unstructured
 	if !hasFinalizer(content, contentFinalizer) {
 		return settled
 	}
-	if spend(ctx, r.contentRate, costFinalizer) != nil {
+	if r.contentRate.spend(ctx, costFinalizer) != nil {
 		return waiting
 	}
 	_, err := r.patchObject(ctx, r.contents, content, "", func(current *unstructured.Unstructured) map[string]any {

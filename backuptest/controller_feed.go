@@ -2,11 +2,12 @@ package backuptest
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,8 +48,10 @@ func newObjectFeed(
 func (f *objectFeed) run(ctx context.Context, resync time.Duration) {
 	pause := feedPause
 	for ctx.Err() == nil {
-		opened, err := f.follow(ctx, resync)
-		if err == nil || opened {
+		start := time.Now()
+		err := f.follow(ctx, resync)
+		logr.FromContextOrDiscard(ctx).V(1).Info("watch ended", "resource", f.resource.Resource, "err", err)
+		if time.Since(start) > feedPauseMax {
 			pause = feedPause
 		}
 		if !waitFor(ctx, pause) {
@@ -58,11 +61,11 @@ func (f *objectFeed) run(ctx context.Context, resync time.Duration) {
 	}
 }
 
-// follow lists and watches until the watch ends, and reports whether it had one.
-func (f *objectFeed) follow(ctx context.Context, resync time.Duration) (opened bool, err error) {
+// follow lists and watches until the watch ends or one of them fails.
+func (f *objectFeed) follow(ctx context.Context, resync time.Duration) error {
 	version, err := f.list(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	select {
 	case <-f.synced:
@@ -71,31 +74,31 @@ func (f *objectFeed) follow(ctx context.Context, resync time.Duration) (opened b
 	}
 	w, err := f.client.Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
 	if err != nil {
-		return false, fmt.Errorf("watch %s: %w", f.resource.Resource, err)
+		return err
 	}
 	defer w.Stop()
 	if _, err := f.list(ctx); err != nil {
-		return true, err
+		return err
 	}
 	ticker := time.NewTicker(resync)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return true, nil
+			return context.Cause(ctx)
 		case <-ticker.C:
 			if _, err := f.list(ctx); err != nil {
-				return true, err
+				return err
 			}
 		case event, open := <-w.ResultChan():
 			if !open {
-				return true, nil
+				return nil
 			}
 			if event.Type == watch.Error {
-				return true, fmt.Errorf("watch %s: %v", f.resource.Resource, event.Object)
+				return apierrors.FromObject(event.Object)
 			}
 			if object, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != watch.Bookmark {
-				f.see(object, event.Type == watch.Deleted)
+				f.see(object, event.Type == watch.Deleted, false)
 			}
 		}
 	}
@@ -109,12 +112,12 @@ func (f *objectFeed) list(ctx context.Context) (version string, err error) {
 	for {
 		page, err := f.client.List(ctx, opts)
 		if err != nil {
-			return "", fmt.Errorf("list %s: %w", f.resource.Resource, err)
+			return "", err
 		}
 		for i := range page.Items {
 			object := &page.Items[i]
 			found[objectKey(object)] = true
-			f.see(object, false)
+			f.see(object, false, true)
 		}
 		version = page.GetResourceVersion()
 		if opts.Continue = page.GetContinue(); opts.Continue == "" {
@@ -123,21 +126,22 @@ func (f *objectFeed) list(ctx context.Context) (version string, err error) {
 	}
 	for _, key := range before {
 		if object := f.get(key); object != nil && !found[key] {
-			f.see(object, true)
+			f.see(object, true, true)
 		}
 	}
 	return version, nil
 }
 
-// see takes note of an object that was read, unless a newer one is known.
-func (f *objectFeed) see(object *unstructured.Unstructured, gone bool) {
+// see takes note of an object that was read, unless a newer one is known, and tells of it; of the version that is known already only
+// with again.
+func (f *objectFeed) see(object *unstructured.Unstructured, gone, again bool) {
 	key := objectKey(object)
-	if f.note(key, object, gone) {
+	if f.note(key, object, gone, again) {
 		f.changed(key, object, gone)
 	}
 }
 
-func (f *objectFeed) note(key string, object *unstructured.Unstructured, gone bool) bool {
+func (f *objectFeed) note(key string, object *unstructured.Unstructured, gone, again bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	known := f.held[key]
@@ -146,7 +150,7 @@ func (f *objectFeed) note(key string, object *unstructured.Unstructured, gone bo
 		return false
 	case gone:
 		delete(f.held, key)
-	case known != nil && olderVersion(object, known):
+	case known != nil && (olderVersion(object, known) || !again && sameVersion(object, known)):
 		return false
 	default:
 		f.held[key] = object
@@ -161,7 +165,7 @@ func (f *objectFeed) wrote(object *unstructured.Unstructured) {
 		return // the server removed it with this write, and the watch says so
 	}
 	if f.get(key) != nil {
-		f.note(key, object, false)
+		f.see(object, false, false)
 	}
 }
 
@@ -203,6 +207,10 @@ func olderVersion(a, b *unstructured.Unstructured) bool {
 	va, errA := strconv.ParseUint(a.GetResourceVersion(), 10, 64)
 	vb, errB := strconv.ParseUint(b.GetResourceVersion(), 10, 64)
 	return errA == nil && errB == nil && va < vb
+}
+
+func sameVersion(a, b *unstructured.Unstructured) bool {
+	return a.GetResourceVersion() != "" && a.GetResourceVersion() == b.GetResourceVersion()
 }
 
 // waitFor waits and reports whether ctx lives.

@@ -73,8 +73,11 @@ func (l *lab) close() {
 
 // run starts a controller, and returns a function that stops it and waits for its end.
 func (l *lab) run(opts backuptest.ControllerOptions) (stop func()) {
+	return l.runController(backuptest.NewSnapshotController(l.client, l.driver, opts))
+}
+
+func (l *lab) runController(controller *backuptest.SnapshotController) (stop func()) {
 	ctx, cancel := context.WithCancel(l.t.Context())
-	controller := backuptest.NewSnapshotController(l.client, l.driver, opts)
 	ended := make(chan error, 1)
 	l.all.Go(func() { ended <- controller.Run(ctx) })
 	stop = sync.OnceFunc(func() {
@@ -134,6 +137,12 @@ func (l *lab) path(object string, drop ...string) []string {
 		path = append(path, strings.Join(words, " "))
 	}
 	return slices.Compact(path)
+}
+
+func (l *lab) count(object string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.states[object])
 }
 
 // when returns how long after the start the object was first seen with all those words.

@@ -90,7 +90,7 @@ func (r *controllerRun) syncSnapshot(ctx context.Context, key string, vs *unstru
 		// The finalizer comes after a ready status that can be written already: at the real rate this is seen.
 		return r.writeStatus(ctx, vs, content)
 	default:
-		if err := spend(ctx, r.snapshotRate, costFinalizer); err != nil {
+		if err := r.snapshotRate.spend(ctx, costFinalizer); err != nil {
 			return waiting
 		}
 		_, err := r.patchObject(ctx, r.snapshots, vs, "", addFinalizer(boundFinalizer))
@@ -109,7 +109,7 @@ func (r *controllerRun) pickUp(ctx context.Context, vs *unstructured.Unstructure
 		}
 		return r.failSnapshot(ctx, vs, false, "GetSnapshotClassFailed", fmt.Sprintf("Failed to get snapshot class with error %v", err))
 	}
-	if err := spend(ctx, r.snapshotRate, costFinalizer); err != nil {
+	if err := r.snapshotRate.spend(ctx, costFinalizer); err != nil {
 		return waiting
 	}
 	_, err := r.patchObject(ctx, r.snapshots, vs, "", addFinalizer(sourceFinalizer))
@@ -138,7 +138,7 @@ func (r *controllerRun) writeStatus(ctx context.Context, vs, content *unstructur
 		}
 		return stepped
 	}
-	if err := spend(ctx, r.snapshotRate, costStatus); err != nil {
+	if err := r.snapshotRate.spend(ctx, costStatus); err != nil {
 		return waiting
 	}
 	before := statusOf(vs)
@@ -167,7 +167,7 @@ func (r *controllerRun) failSnapshot(ctx context.Context, vs *unstructured.Unstr
 	if specString(vs, "status", "error", "message") == text {
 		return waiting
 	}
-	if err := spend(ctx, r.snapshotRate, costStatus); err != nil {
+	if err := r.snapshotRate.spend(ctx, costStatus); err != nil {
 		return waiting
 	}
 	failure := map[string]any{"message": text, "time": rfc3339(r.now())}
