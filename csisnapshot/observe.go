@@ -184,8 +184,8 @@ func (w *Waiter) polls(s *stream, err error) {
 	w.mu.Lock()
 	if !s.polling {
 		s.polling = true
-		w.read.restart(now)
 		if err != nil {
+			w.read.restart(now)
 			w.events = append(w.events, event{change: s.change(ModePoll, err)})
 		}
 	}

@@ -1,0 +1,55 @@
+package csisnapshot
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Outcome is how the wait for one snapshot ended.
+type Outcome struct {
+	Result Result
+	Err    error // nil, or a *WaitError
+}
+
+// Wait runs the waiter for snapshots that exist, and returns how each wait ended, in the order of the targets. It
+// replaces Run, Add and Close.
+func (w *Waiter) Wait(ctx context.Context, targets []Target, until Stage) []Outcome {
+	var (
+		run sync.WaitGroup
+		err error
+	)
+	run.Go(func() { err = w.Run(ctx) })
+	pending := make([]*Pending, 0, len(targets))
+	for _, t := range targets {
+		pending = append(pending, w.Add(t, until))
+	}
+	w.Close()
+	run.Wait()
+	outcomes := make([]Outcome, 0, len(targets))
+	for _, p := range pending {
+		o := Outcome{Err: err} // Run refused to run: it was called before
+		select {
+		case <-p.Done(until):
+			o.Result, o.Err = p.Outcome(until)
+		default:
+		}
+		outcomes = append(outcomes, o)
+	}
+	return outcomes
+}
+
+// Wait waits for the owner's snapshots to reach the stage, and returns how each wait ended, in the order of refs. The
+// error is of the call as a whole: an owner that is not valid.
+func (s *Snapshotter) Wait(ctx context.Context, owner Owner, until Stage, refs ...Ref) ([]Outcome, error) {
+	namespaces, targets := make([]string, 0, len(refs)), make([]Target, 0, len(refs))
+	for _, ref := range refs {
+		namespaces = append(namespaces, ref.Namespace)
+		targets = append(targets, Target{Ref: ref})
+	}
+	w, err := NewWaiter(s.snaps, s.opts.Wait, owner, s.opts.Names, namespaces)
+	if err != nil {
+		return nil, fmt.Errorf("wait for snapshots: %w", err)
+	}
+	return w.Wait(ctx, targets, until), nil
+}
