@@ -49,8 +49,10 @@ func vsError(text string, at time.Time) func(*csisnapshot.Snapshot) {
 	}
 }
 
-func vsTerminating(s *csisnapshot.Snapshot)         { s.Deleted = &noon }
-func vsUID(uid types.UID) func(*csisnapshot.Snapshot) { return func(s *csisnapshot.Snapshot) { s.UID = uid } }
+func vsTerminating(s *csisnapshot.Snapshot) { s.Deleted = &noon }
+func vsUID(uid types.UID) func(*csisnapshot.Snapshot) {
+	return func(s *csisnapshot.Snapshot) { s.UID = uid }
+}
 func vsFinalizer(f string) func(*csisnapshot.Snapshot) {
 	return func(s *csisnapshot.Snapshot) { s.Finalizers = append(s.Finalizers, f) }
 }

@@ -88,12 +88,14 @@ func TestNamesOwn(t *testing.T) {
 		edit   func(*csisnapshot.Meta)
 		want   bool
 	}{
-		"mine":                 {"both are there", "me", func(*csisnapshot.Meta) {}, true},
-		"another owner":        {"same names and labels of another backup", "you", func(*csisnapshot.Meta) {}, false},
-		"label only":           {"labels are copied by tools", "me", func(m *csisnapshot.Meta) { m.Annotations = nil }, false},
-		"annotation only":      {"it would not be found again", "me", func(m *csisnapshot.Meta) { m.Labels = nil }, false},
-		"no owner":             {"an empty UID owns nothing", "", func(m *csisnapshot.Meta) { m.Labels, m.Annotations = nil, nil }, false},
-		"annotation of others": {"", "me", func(m *csisnapshot.Meta) { m.Annotations = names.Annotations(csisnapshot.Owner{UID: "you"}, csisnapshot.ClaimRef{}) }, false},
+		"mine":            {"both are there", "me", func(*csisnapshot.Meta) {}, true},
+		"another owner":   {"same names and labels of another backup", "you", func(*csisnapshot.Meta) {}, false},
+		"label only":      {"labels are copied by tools", "me", func(m *csisnapshot.Meta) { m.Annotations = nil }, false},
+		"annotation only": {"it would not be found again", "me", func(m *csisnapshot.Meta) { m.Labels = nil }, false},
+		"no owner":        {"an empty UID owns nothing", "", func(m *csisnapshot.Meta) { m.Labels, m.Annotations = nil, nil }, false},
+		"annotation of others": {"", "me", func(m *csisnapshot.Meta) {
+			m.Annotations = names.Annotations(csisnapshot.Owner{UID: "you"}, csisnapshot.ClaimRef{})
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,6 +9,7 @@ type readClock struct {
 	epoch    time.Time // start of the polling schedule
 	poll     time.Time // next poll round, if anything is polled
 	safety   time.Time // next read of everything
+	probe    time.Time // when watches that have told nothing are doubted; zero: they are not
 	due      []*entry  // to be read out of turn
 	failures int       // rounds with a failed read in a row
 }
@@ -21,7 +22,7 @@ func (c *readClock) added(now time.Time, s Schedule, quiet bool) {
 	c.epoch = now
 	c.poll = sooner(c.poll, now.Add(s.Next(0)))
 	if quiet {
-		c.safety = sooner(c.safety, now.Add(probeDelay))
+		c.probe = sooner(c.probe, now.Add(probeDelay))
 	}
 }
 
@@ -49,7 +50,7 @@ func (r round) empty() bool { return len(r.namespaces) == 0 && len(r.contents) =
 // plan says what is to be read now, and when to look again.
 func (w *Waiter) plan(now time.Time) (r round, next time.Time) {
 	if len(w.entries) == 0 {
-		w.read.safety, w.read.due = time.Time{}, nil
+		w.read.safety, w.read.probe, w.read.due = time.Time{}, time.Time{}, nil
 		return round{}, time.Time{}
 	}
 	namespaces, contents := map[string]bool{}, map[*entry]bool{}
@@ -64,6 +65,12 @@ func (w *Waiter) plan(now time.Time) (r round, next time.Time) {
 	if c.safety.IsZero() {
 		c.safety = now.Add(w.safetyInterval())
 	}
+	if due(c.probe, now) {
+		c.probe = time.Time{}
+		if w.quiet() {
+			c.safety = now
+		}
+	}
 	if !now.Before(c.safety) {
 		w.cover(namespaces, contents, func(*stream) bool { return true })
 		r.safety = true
@@ -75,7 +82,7 @@ func (w *Waiter) plan(now time.Time) (r round, next time.Time) {
 	}
 	r.namespaces = keys(namespaces, func(a, b string) bool { return a < b })
 	r.contents = keys(contents, func(a, b *entry) bool { return a.state.Ref.Compare(b.state.Ref) < 0 })
-	return r, sooner(sooner(next, c.safety), w.silence(now))
+	return r, sooner(sooner(next, sooner(c.safety, c.probe)), w.silence(now))
 }
 
 // safetyInterval leaves at least two reads before any timeout.

@@ -19,7 +19,9 @@ func New(clients versioned.Interface) csisnapshot.Client {
 	api := clients.SnapshotV1()
 	return &client{
 		snapshots: adapter[csisnapshot.Snapshot, v1.VolumeSnapshot, v1.VolumeSnapshotList]{
-			at:     func(namespace string) typed[v1.VolumeSnapshot, v1.VolumeSnapshotList] { return api.VolumeSnapshots(namespace) },
+			at: func(namespace string) typed[v1.VolumeSnapshot, v1.VolumeSnapshotList] {
+				return api.VolumeSnapshots(namespace)
+			},
 			decode: decodeSnapshot, encode: encodeSnapshot,
 			items: func(l *v1.VolumeSnapshotList) (metav1.ListMeta, []v1.VolumeSnapshot) { return l.ListMeta, l.Items },
 		},
@@ -37,7 +39,9 @@ func New(clients versioned.Interface) csisnapshot.Client {
 				return api.VolumeSnapshotClasses()
 			},
 			decode: decodeClass, encode: encodeClass,
-			items: func(l *v1.VolumeSnapshotClassList) (metav1.ListMeta, []v1.VolumeSnapshotClass) { return l.ListMeta, l.Items },
+			items: func(l *v1.VolumeSnapshotClassList) (metav1.ListMeta, []v1.VolumeSnapshotClass) {
+				return l.ListMeta, l.Items
+			},
 		},
 	}
 }
