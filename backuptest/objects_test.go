@@ -38,7 +38,10 @@ func TestAdd(t *testing.T) {
 		}}
 		named := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere", UID: "uid-2"}}
 		volume := unstructuredObject("v1", "PersistentVolume", "", "pv-1")
-		if err := c.cluster.Add(ready, list, named, volume); err != nil {
+		volume.Object["spec"] = map[string]any{"mountOptions": []string{"a"}, "csi": map[string]any{"driver": "d", "volumeHandle": "v"}}
+		odd := unstructuredObject("snapshot.storage.k8s.io/v1", "VolumeSnapshotClass", "", "odd")
+		odd.Object["parameters"] = map[string]any{"plain": 3} // an int is no JSON value of apimachinery's
+		if err := c.cluster.Add(ready, list, named, volume, odd); err != nil {
 			t.Fatal(err)
 		}
 		got, err := c.snaps.SnapshotV1().VolumeSnapshots("elsewhere").Get(t.Context(), "ready", metav1.GetOptions{})

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // ErrUnknownKind is the error for an object of a kind that the server does not serve.
@@ -51,7 +53,11 @@ func (s *Server) accepted(u *unstructured.Unstructured) (*unstructured.Unstructu
 	if t == nil {
 		return nil, fmt.Errorf("%w: %s", ErrUnknownKind, u.GroupVersionKind())
 	}
-	own, err := t.res.accept(u.DeepCopy().Object, u.GroupVersionKind().Version, false)
+	copied, err := copyJSON(u.Object)
+	if err != nil {
+		return nil, err
+	}
+	own, err := t.res.accept(copied, u.GroupVersionKind().Version, false)
 	if err != nil {
 		return nil, err
 	}
@@ -101,4 +107,14 @@ func (s *Server) insertAll(keep bool, objects []*unstructured.Unstructured) erro
 // namespacesFirst keeps a namespace from being made by what is in it before it is put in itself.
 func namespacesFirst(a, b *unstructured.Unstructured) int {
 	return cmp.Compare(len(a.GetNamespace()), 0) - cmp.Compare(len(b.GetNamespace()), 0)
+}
+
+// copyJSON copies by way of JSON, so that an object made by hand may hold any value that JSON can: plain ints too.
+func copyJSON(object map[string]any) (map[string]any, error) {
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	var out map[string]any
+	return out, utiljson.Unmarshal(raw, &out)
 }
