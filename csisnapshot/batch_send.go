@@ -27,7 +27,7 @@ func (r *run) send(ctx context.Context, b *batchRun) {
 			continue
 		}
 		window, done := v.window(ctx)
-		if err := r.place(window, v, places); err != nil {
+		if err := v.place(window, places); err != nil {
 			done()
 			r.fail(v, fmt.Errorf("snapshot of claim %s: %w", v.key(), err))
 			continue
@@ -74,15 +74,15 @@ func (r *run) podsOf(v *volumeRun) (err error) {
 	return err
 }
 
-// window is a context that ends when one of the volume's frozen pods is about to be thawed.
+// window is a context that ends when one of the volume's frozen pods is about to be thawed. It may end a moment after the
+// pod's own; [volumeRun.overdue] does not.
 func (v *volumeRun) window(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var stops []func() bool
 	for _, p := range v.pods {
-		if p.unhooked {
-			continue
+		if !p.unhooked {
+			stops = append(stops, context.AfterFunc(p.window, func() { cancel(context.Cause(p.window)) }))
 		}
-		stops = append(stops, context.AfterFunc(p.window, func() { cancel(context.Cause(p.window)) }))
 	}
 	return ctx, func() {
 		for _, stop := range stops {
@@ -92,20 +92,34 @@ func (v *volumeRun) window(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// place waits for a place among the snapshots in flight. A driver that has stalled has places: it sends nothing.
-func (r *run) place(window context.Context, v *volumeRun, places chan struct{}) error {
+// overdue is why the volume may not be sent any more, nil while it may.
+func (v *volumeRun) overdue(window context.Context) error {
 	if window.Err() != nil {
 		return context.Cause(window)
 	}
-	if places == nil {
-		return nil
+	for _, p := range v.pods {
+		if !p.unhooked && p.window.Err() != nil {
+			return context.Cause(p.window)
+		}
+	}
+	return nil
+}
+
+// place waits for a place among the snapshots in flight. A volume that gets none, or one too late, has given it back.
+func (v *volumeRun) place(window context.Context, places chan struct{}) error {
+	if err := v.overdue(window); err != nil || places == nil {
+		return err
 	}
 	select {
 	case places <- struct{}{}:
-		return nil
 	case <-window.Done():
 		return context.Cause(window)
 	}
+	err := v.overdue(window)
+	if err != nil {
+		<-places
+	}
+	return err
 }
 
 // sendOne creates one snapshot and hands it to the waiter.

@@ -1,6 +1,7 @@
 package csisnapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,9 +52,12 @@ var (
 func (r *run) create(ctx, window context.Context, v *volumeRun) (Snapshot, found, error) {
 	want := r.s.opts.Names.NewSnapshot(r.owner, ClaimRef{Namespace: v.Namespace, Name: v.Claim, UID: v.ClaimUID}, v.Class)
 	var got Snapshot
-	var conflict error
+	var refused error
 	how, lost := foundNot, false
 	err := retry(window, r.s.opts.Wait.Timeout, func(ctx context.Context) error {
+		if refused = v.overdue(window); refused != nil {
+			return nil
+		}
 		made, err := r.s.snaps.Snapshots().Create(ctx, want)
 		switch {
 		case err == nil:
@@ -66,7 +70,7 @@ func (r *run) create(ctx, window context.Context, v *volumeRun) (Snapshot, found
 			}
 			got, err = r.own(ctx, v)
 			if errors.Is(err, ErrConflict) {
-				conflict, err = err, nil
+				refused, err = err, nil
 			}
 			return err
 		default:
@@ -75,28 +79,26 @@ func (r *run) create(ctx, window context.Context, v *volumeRun) (Snapshot, found
 		}
 	})
 	switch {
-	case conflict != nil:
-		return Snapshot{}, foundNot, conflict
-	case err == nil:
+	case refused == nil && err == nil:
 		return got, how, nil
-	case lost && window.Err() != nil && ctx.Err() == nil:
+	case lost && v.overdue(window) != nil && ctx.Err() == nil:
 		if late, lateErr := r.readOwn(ctx, v); lateErr == nil {
 			return late, foundLate, nil
 		}
 	}
-	return Snapshot{}, foundNot, fmt.Errorf("create VolumeSnapshot %s: %w", v.ref, err)
+	return Snapshot{}, foundNot, fmt.Errorf("create VolumeSnapshot %s: %w", v.ref, cmp.Or(refused, err))
 }
 
 // readOwn is own under the repetition of reads.
 func (r *run) readOwn(ctx context.Context, v *volumeRun) (got Snapshot, err error) {
-	var final error
+	var verdict error
 	err = retry(ctx, r.s.opts.Wait.Timeout, func(ctx context.Context) error {
-		if got, final = r.own(ctx, v); apierrors.IsInternalError(final) || final != nil && !isVerdict(final) {
-			return final
+		if got, verdict = r.own(ctx, v); isVerdict(verdict) {
+			return nil
 		}
-		return nil
+		return verdict
 	})
-	return got, errors.Join(err, final)
+	return got, errors.Join(err, verdict)
 }
 
 // isVerdict reports whether the error says something about the object.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -307,4 +308,16 @@ func numbered(prefix string, n int) []string {
 		out = append(out, fmt.Sprintf("%s%03d", prefix, i))
 	}
 	return out
+}
+
+// deletePod removes a pod at once.
+func (l *cutLab) deletePod(name string) {
+	l.t.Helper()
+	core, err := kubernetes.NewForConfig(l.cluster.Config())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := core.CoreV1().Pods("app").Delete(l.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		l.t.Fatal(err)
+	}
 }
