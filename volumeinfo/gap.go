@@ -21,8 +21,10 @@ const (
 	ForeignOwner Reason = "belongs to another owner"
 	Duplicate    Reason = "another one is recorded for the same volume"
 	NoRecord     Reason = "no record of its volume"
-	StillRunning Reason = "operation has not ended"
-	Contradicts  Reason = "contradicts the record"
+	// OtherOperation is an operation of a volume whose record follows another one, as after a second try.
+	OtherOperation Reason = "the volume's record follows another operation"
+	StillRunning   Reason = "operation has not ended"
+	Contradicts    Reason = "contradicts the record"
 )
 
 // Gap is one thing that the records do not say or could not hold. Whatever is not in a record is in a gap.

@@ -39,11 +39,11 @@ func Merge(records []BackupRecord, outcomes []Outcome) ([]BackupRecord, []Gap) {
 	})
 	var gaps []Gap
 	for _, o := range ordered {
-		i, ok := find.record(merged, o)
+		i, reason := find.record(merged, o)
 		object := "operation " + o.OperationID
 		switch {
-		case !ok:
-			gaps = append(gaps, Gap{Volume: o.Volume, Object: object, Reason: NoRecord})
+		case reason != "":
+			gaps = append(gaps, Gap{Volume: o.Volume, Object: object, Reason: reason})
 		case merged[i].Skipped, merged[i].Result == Failed && o.Result == Succeeded:
 			gaps = append(gaps, Gap{Volume: merged[i].Volume(), Object: object, Reason: Contradicts})
 		default:
@@ -126,17 +126,21 @@ func keep[K comparable](m map[K]int, key K, i int) {
 	}
 }
 
-func (f finder) record(records []BackupRecord, o Outcome) (int, bool) {
+// record returns the place of the outcome's record, or why it has none.
+func (f finder) record(records []BackupRecord, o Outcome) (int, Reason) {
 	if i, ok := f.byOperation[o.OperationID]; ok {
-		return i, true
+		return i, ""
 	}
 	i, ok := f.byUID[o.Volume.ClaimUID]
 	if !ok {
 		i, ok = f.byClaim[claimKey{o.Volume.Namespace, o.Volume.Claim}]
 		ok = ok && (o.Volume.ClaimUID == "" || records[i].PVCUID == "")
 	}
-	if !ok || o.OperationID != "" && records[i].OperationID() != "" {
-		return 0, false // the record's own operation is another one
+	switch {
+	case !ok:
+		return 0, NoRecord
+	case o.OperationID != "" && records[i].OperationID() != "":
+		return 0, OtherOperation
 	}
-	return i, true
+	return i, ""
 }

@@ -104,7 +104,7 @@ func TestMerge(t *testing.T) {
 			record:  cut("data", "op-1"),
 			outcome: []volumeinfo.Outcome{{OperationID: "op-1", Result: volumeinfo.Succeeded}, {OperationID: "op-0", Volume: of("data", "uid-data"), Result: volumeinfo.Failed}},
 			want:    func(r *volumeinfo.BackupRecord) { r.Result = volumeinfo.Succeeded },
-			gaps:    []volumeinfo.Gap{{Volume: of("data", "uid-data"), Object: "operation op-0", Reason: volumeinfo.NoRecord}},
+			gaps:    []volumeinfo.Gap{{Volume: of("data", "uid-data"), Object: "operation op-0", Reason: volumeinfo.OtherOperation}},
 		},
 		"skipped": {
 			reason:  "vol-11: a skipped record never gets a handle or a result",
