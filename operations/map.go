@@ -48,7 +48,11 @@ type state struct {
 	stored  List   // what the store is known to hold
 	version string // the store's version of that; empty: no document
 
-	pending   *List // a write of this list got no answer
+	pending *List // a write of this list got no answer
+	// void are lists whose write got no answer and was then found not to be done. It may still be done, late, and is
+	// then no other writer's.
+	void []List
+
 	completed bool
 	summary   Summary // of a completed key
 }

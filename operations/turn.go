@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // turn is the right to change one key. It is held by one call at a time and carries the state as that call found it.
@@ -92,35 +93,65 @@ func (t *turn) settle(ctx context.Context) (*state, error) {
 	switch next := *st; {
 	case found.exists && found.list.Equal(*st.pending):
 		t.written(*st.pending, found.version)
-	case found.version == st.version || found.exists && st.version != "" && found.list.Equal(st.stored):
-		next.version, next.pending = found.version, nil
+	case found.version == st.version, st.owns(found):
+		next.stored, next.version = found.list, found.version
+		next.pending, next.void = nil, append(slices.Clip(st.void), *st.pending)
 		t.commit(&next)
 	default:
-		return nil, &ConflictError{Key: t.key, Reason: "the store holds what another writer wrote"}
+		return nil, t.conflict(errors.New("the last write got no answer"))
 	}
 	return t.state, nil
 }
 
+// owns reports whether a document in the store is one that this map wrote: what it knows, or a late write.
+func (st *state) owns(found *state) bool {
+	if !found.exists || !found.list.Equal(st.stored) || st.version == "" {
+		return found.exists && slices.ContainsFunc(st.void, found.list.Equal)
+	}
+	return true
+}
+
 // write stores the list and commits it. When the store fails, the committed list stays as it is.
 func (t *turn) write(ctx context.Context, list List) error {
-	st := t.state
 	data, err := t.m.form.encode(t.key, list, t.m.opts.MaxBytes)
 	if err != nil {
 		return fmt.Errorf("operations of %s: %w", t.key, err)
 	}
-	version, err := write(ctx, t.m.store, t.m.form.FileName(t.key.Name), data, st.version)
-	switch {
-	case err == nil:
-		t.written(list, version)
-		return nil
-	case errors.Is(err, ErrConflict):
-		return t.conflict(ctx, list, err)
+	for late := false; ; late = true {
+		version, err := write(ctx, t.m.store, t.m.form.FileName(t.key.Name), data, t.state.version)
+		switch {
+		case err == nil:
+			t.written(list, version)
+			return nil
+		case !errors.Is(err, ErrConflict):
+			// Even an error that claims that nothing was written is not trusted: the next call reads first.
+			t.doubt(list)
+			return fmt.Errorf("operations of %s: %w", t.key, err)
+		}
+		found, rerr := t.m.read(ctx, t.key)
+		switch {
+		case errors.Is(rerr, ErrForeignRecord):
+			return t.conflict(errors.Join(err, rerr))
+		case rerr != nil:
+			t.doubt(list)
+			return fmt.Errorf("operations of %s: %w: conflict, and what is there cannot be read: %w", t.key, ErrUnknownOutcome, rerr)
+		case found.exists && found.list.Equal(list): // this very write, sent twice on the way
+			t.written(list, found.version)
+			return nil
+		case late || !t.state.owns(found):
+			return t.conflict(err)
+		}
+		next := *t.state
+		next.stored, next.version = found.list, found.version
+		t.commit(&next)
 	}
-	// Even an error that claims that nothing was written is not trusted: the next call reads first.
-	next := *st
+}
+
+// doubt marks the key: it is not known whether the list was written.
+func (t *turn) doubt(list List) {
+	next := *t.state
 	next.pending = &list
 	t.commit(&next)
-	return fmt.Errorf("operations of %s: %w", t.key, err)
 }
 
 // written commits what the store is known to hold. A list that was committed before keeps its revision.
@@ -132,16 +163,8 @@ func (t *turn) written(list List, version string) {
 	t.commit(&next)
 }
 
-// conflict finds out whether the document in the way of a write is that write itself, sent twice on the way.
-func (t *turn) conflict(ctx context.Context, list List, cause error) error {
-	found, err := t.m.read(ctx, t.key)
-	switch {
-	case err != nil:
-		return &ConflictError{Key: t.key, Reason: "the store holds what another writer wrote", Err: errors.Join(cause, err)}
-	case found.exists && found.list.Equal(list):
-		t.written(list, found.version)
-		return nil
-	}
+// conflict returns the error for a document that this map did not write.
+func (t *turn) conflict(cause error) error {
 	return &ConflictError{Key: t.key, Reason: "the store holds what another writer wrote", Err: cause}
 }
 
