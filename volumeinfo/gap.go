@@ -23,6 +23,7 @@ const (
 	NoRecord     Reason = "no record of its volume"
 	// OtherOperation is an operation of a volume whose record follows another one, as after a second try.
 	OtherOperation Reason = "the volume's record follows another operation"
+	NoResult       Reason = "no final result and no operation that will bring one"
 	StillRunning   Reason = "operation has not ended"
 	Contradicts    Reason = "contradicts the record"
 )

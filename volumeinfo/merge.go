@@ -52,8 +52,12 @@ func Merge(records []BackupRecord, outcomes []Outcome) ([]BackupRecord, []Gap) {
 		}
 	}
 	for _, r := range merged {
-		if !r.Final() {
-			gaps = append(gaps, Gap{Volume: r.Volume(), Object: "operation " + r.OperationID(), Reason: StillRunning})
+		switch id := r.OperationID(); {
+		case r.Final():
+		case id == "":
+			gaps = append(gaps, Gap{Volume: r.Volume(), Object: "record", Reason: NoResult})
+		default:
+			gaps = append(gaps, Gap{Volume: r.Volume(), Object: "operation " + id, Reason: StillRunning})
 		}
 	}
 	return merged, sortGaps(gaps)

@@ -96,7 +96,7 @@ func TestMerge(t *testing.T) {
 			want:    func(*volumeinfo.BackupRecord) {},
 			gaps: []volumeinfo.Gap{
 				{Volume: of("data", "other"), Object: "operation op-9", Reason: volumeinfo.NoRecord},
-				{Volume: of("data", "uid-data"), Object: "operation ", Reason: volumeinfo.StillRunning},
+				{Volume: of("data", "uid-data"), Object: "record", Reason: volumeinfo.NoResult},
 			},
 		},
 		"another operation of that claim": {
