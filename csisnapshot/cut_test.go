@@ -206,7 +206,7 @@ func TestCutThousandVolumes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(report.Volumes) != 1000 || report.Failed() != 500 {
+		if len(report.Volumes) != 1000 || report.Failed() != 1000 {
 			t.Errorf("%d volumes, %d failed, want 1000 without a controller", len(report.Volumes), report.Failed())
 		}
 		requests := l.cluster.Requests()
