@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -112,6 +113,8 @@ type controllerRun struct {
 	fresh map[string]bool
 	// released holds the ready snapshots, by memoKey, whose claim has been looked at.
 	released map[string]bool
+	// unready holds the snapshots, by memoKey, of each claim that are not ready.
+	unready map[types.NamespacedName]map[string]bool
 	// removing holds the names of contents whose physical snapshot is being deleted.
 	removing map[string]bool
 	events   int
@@ -125,6 +128,7 @@ func newControllerRun(c *SnapshotController) *controllerRun {
 		sources:            map[string]contentSource{},
 		fresh:              map[string]bool{},
 		released:           map[string]bool{},
+		unready:            map[types.NamespacedName]map[string]bool{},
 		removing:           map[string]bool{},
 		snapshotQueue:      newWorkQueue(c.opts.RetryStart, c.opts.RetryMax),
 		contentQueue:       newWorkQueue(c.opts.RetryStart, c.opts.RetryMax),

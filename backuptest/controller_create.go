@@ -227,16 +227,13 @@ func (r *controllerRun) releaseClaim(ctx context.Context, vs *unstructured.Unstr
 }
 
 func (r *controllerRun) claimInUse(claim types.NamespacedName, vs *unstructured.Unstructured, except bool) bool {
-	for _, key := range r.snapshots.keys() {
-		other := r.snapshots.get(key)
-		if other == nil || sourceClaim(other) != claim || except && memoKey(other) == memoKey(vs) {
-			continue
-		}
-		if !isReady(other) {
-			return true
-		}
+	r.memo.Lock()
+	defer r.memo.Unlock()
+	users := r.unready[claim]
+	if except && users[memoKey(vs)] {
+		return len(users) > 1
 	}
-	return false
+	return len(users) > 0
 }
 
 func (r *controllerRun) patchClaim(ctx context.Context, pvc *unstructured.Unstructured, finalizers []string) error {

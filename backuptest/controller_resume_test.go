@@ -114,6 +114,54 @@ func TestControllerResumesDeletion(t *testing.T) {
 	}
 }
 
+// B2: a controller that meets a content whose snapshot is gone knows from the storage which claim's script holds.
+func TestControllerResumesOrphan(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, claimAndClass()...)
+		scripts := driverErrors(backuptest.DriverError{Code: "Unavailable", Text: "down"})
+		stop := l.run(backuptest.ControllerOptions{Scripts: scripts})
+		vs := l.take("snap", "data", backuptest.DefaultSnapshotClass)
+		l.wait(10 * time.Second)
+		stop()
+		vs = l.get(snapshotsGVR, "app", "snap")
+		vs.SetFinalizers(nil)
+		if _, err := l.client.Resource(snapshotsGVR).Namespace("app").Update(t.Context(), vs, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		l.delete(snapshotsGVR, "app", "snap")
+		l.run(backuptest.ControllerOptions{Scripts: scripts})
+		l.wait(time.Minute)
+		content := l.get(contentsGVR, "", "snapcontent-"+string(vs.GetUID()))
+		if got, want := describeContent(content), "being-created:yes error "+finContent+" unready"; got != want || len(l.driver.Snapshots()) != 0 {
+			t.Errorf("content is %q with %d physical snapshots, want %q and none: the storage still fails", got, len(l.driver.Snapshots()), want)
+		}
+	})
+}
+
+// B2: a ready snapshot whose content vanished says so.
+func TestControllerContentMissing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ready := backuptest.Snapshot{Namespace: "app", Name: "snap", Claim: "data"}
+		l := newLab(t, append(claimAndClass(), ready)...)
+		content := l.get(contentsGVR, "", ready.ContentName())
+		content.SetFinalizers(nil)
+		if _, err := l.client.Resource(contentsGVR).Update(t.Context(), content, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		l.delete(contentsGVR, "", ready.ContentName())
+		l.run(backuptest.ControllerOptions{})
+		l.wait(time.Millisecond)
+		if got := errorText(l.get(snapshotsGVR, "app", "snap")); got != "VolumeSnapshotContent is missing" {
+			t.Errorf("error = %q, want the missing content named", got)
+		}
+		if got := l.reasons("app"); len(got) != 1 || got[0] != "Warning SnapshotContentMissing" {
+			t.Errorf("events %v, want SnapshotContentMissing", got)
+		}
+	})
+}
+
 // runUntil runs a controller until ctx ends or a minute is over.
 func runUntil(ctx context.Context, l *lab) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -150,13 +198,17 @@ func TestControllerRidesOutTrouble(t *testing.T) {
 		faults []backuptest.Fault
 		within time.Duration
 	}{
-		"watch forbidden":   {faults: []backuptest.Fault{{Verb: "watch", Code: 403}}, within: 10 * time.Second},
-		"watches end":       {faults: []backuptest.Fault{{Verb: "watch", Action: backuptest.FaultEndWatch}}, within: 5 * time.Second},
-		"watches expire":    {faults: []backuptest.Fault{{Verb: "watch", Action: backuptest.FaultExpireWatch}}, within: 5 * time.Second},
-		"watches silent":    {faults: []backuptest.Fault{{Verb: "watch", Action: backuptest.FaultSilenceWatch}}, within: 31 * time.Second},
-		"every list once":   {faults: []backuptest.Fault{{Verb: "list", Code: 500, Nth: 1, Times: 3}}, within: time.Second},
-		"writes fail":       {faults: []backuptest.Fault{{Verb: "write", Resource: "volumesnapshotcontents", Code: 500, Nth: 1, Times: 3}}, within: 10 * time.Second},
-		"answers get lost":  {faults: []backuptest.Fault{{Verb: "patch", Action: backuptest.FaultLostAnswer, Nth: 1, Times: 4}}, within: 30 * time.Second},
+		"watch forbidden":  {faults: []backuptest.Fault{{Verb: "watch", Code: 403}}, within: 10 * time.Second},
+		"watches end":      {faults: []backuptest.Fault{{Verb: "watch", Action: backuptest.FaultEndWatch}}, within: 5 * time.Second},
+		"watches expire":   {faults: []backuptest.Fault{{Verb: "watch", Action: backuptest.FaultExpireWatch}}, within: 5 * time.Second},
+		"watches silent":   {faults: []backuptest.Fault{{Verb: "watch", Action: backuptest.FaultSilenceWatch}}, within: 31 * time.Second},
+		"every list once":  {faults: []backuptest.Fault{{Verb: "list", Code: 500, Nth: 1, Times: 3}}, within: time.Second},
+		"writes fail":      {faults: []backuptest.Fault{{Verb: "write", Resource: "volumesnapshotcontents", Code: 500, Nth: 1, Times: 3}}, within: 10 * time.Second},
+		"answers get lost": {faults: []backuptest.Fault{{Verb: "patch", Action: backuptest.FaultLostAnswer, Nth: 1, Times: 4}}, within: 30 * time.Second},
+		"content's answer lost": {faults: []backuptest.Fault{
+			{Verb: "create", Resource: "volumesnapshotcontents", Action: backuptest.FaultLostAnswer, Nth: 1},
+			{Verb: "watch", Resource: "volumesnapshotcontents", Action: backuptest.FaultSilenceWatch},
+		}, within: 3 * time.Second},
 		"reads fail":        {faults: []backuptest.Fault{{Verb: "get", Code: 503, Nth: 1, Times: 2}}, within: 10 * time.Second},
 		"not found at once": {faults: []backuptest.Fault{{Verb: "list", Code: 404, Nth: 1, Times: 8}}, within: 10 * time.Second},
 	}

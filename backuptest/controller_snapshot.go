@@ -18,12 +18,28 @@ const (
 
 // snapshotChanged is told of each change of a snapshot.
 func (r *controllerRun) snapshotChanged(key string, vs *unstructured.Unstructured, gone bool) {
+	r.noteSnapshot(vs, gone)
 	r.snapshotQueue.add(key)
+}
+
+func (r *controllerRun) noteSnapshot(vs *unstructured.Unstructured, gone bool) {
+	r.memo.Lock()
+	defer r.memo.Unlock()
 	if gone {
-		r.memo.Lock()
 		delete(r.fresh, memoKey(vs))
 		delete(r.released, memoKey(vs))
-		r.memo.Unlock()
+	}
+	claim := sourceClaim(vs)
+	switch users := r.unready[claim]; {
+	case gone || isReady(vs):
+		delete(users, memoKey(vs))
+		if len(users) == 0 {
+			delete(r.unready, claim)
+		}
+	case users == nil:
+		r.unready[claim] = map[string]bool{memoKey(vs): true}
+	default:
+		users[memoKey(vs)] = true
 	}
 }
 

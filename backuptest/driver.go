@@ -141,6 +141,7 @@ func (d *Driver) begin(ctx context.Context, req CreateRequest) (physical, error)
 	}
 	var result physical
 	var refused error
+	now := d.opts.Clock()
 	err := d.change(ctx, func(held map[string]physical) bool {
 		p, known := held[req.Name]
 		if known && p.VolumeHandle != req.VolumeHandle {
@@ -161,7 +162,6 @@ func (d *Driver) begin(ctx context.Context, req CreateRequest) (physical, error)
 		if failure := req.Script.errorAt(p.Calls); failure != nil {
 			refused = failure
 		} else {
-			now := d.opts.Clock()
 			p.Started, p.CutAt = &now, now.Add(req.Script.CutAfter)
 			p.ReadyAt = p.CutAt.Add(req.Script.ReadyAfter)
 		}
@@ -204,7 +204,8 @@ func (d *Driver) claimOf(name string) types.NamespacedName {
 	return splitClaim(d.held[name].Claim)
 }
 
-// change runs edit on a copy of what is held and, if edit reports a change, keeps it in the file before anyone sees it.
+// change runs edit on what is held. With a file it is a copy, which is kept in the file, if edit reports a change, before anyone
+// sees it.
 func (d *Driver) change(ctx context.Context, edit func(map[string]physical) bool) error {
 	select {
 	case d.turn <- struct{}{}:
@@ -216,15 +217,18 @@ func (d *Driver) change(ctx context.Context, edit func(map[string]physical) bool
 		return err
 	}
 	d.mu.Lock()
+	if d.opts.File == "" {
+		defer d.mu.Unlock()
+		edit(d.held)
+		return nil
+	}
 	held := maps.Clone(d.held)
 	d.mu.Unlock()
 	if !edit(held) {
 		return nil
 	}
-	if d.opts.File != "" {
-		if err := writeDriverFile(d.opts.File, held); err != nil {
-			return err
-		}
+	if err := writeDriverFile(d.opts.File, held); err != nil {
+		return err
 	}
 	d.mu.Lock()
 	d.held = held
