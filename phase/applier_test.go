@@ -406,6 +406,64 @@ func TestLongMessageIsCut(t *testing.T) {
 	}
 }
 
+// P5, P3: a cancel that changes only the reason and whose answer gets lost is not taken for written by the phase alone.
+func TestLostCancelIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const waiting = phase.WaitingForPluginOperationsPartiallyFailed
+		object := &scripted{
+			Memory: phase.NewMemory(phase.State[MyPhase]{Phase: waiting}), update: []error{phase.ErrUnknownOutcome},
+		}
+		a := newApplier(t, object, phase.ApplierOptions[MyPhase]{})
+		state, err := a.Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, err = a.Apply(t.Context(), state, phase.EventCancel, "")
+		if err != nil || state.Reason != phase.ReasonCanceled || object.puts != 2 {
+			t.Errorf("Apply = %+v, %v after %d writes, want the cancel after two", state, err, object.puts)
+		}
+	})
+}
+
+// delayed is an object whose first write has no answer and arrives only with the second.
+type delayed struct {
+	*phase.Memory[MyPhase]
+	first func()
+	puts  int
+}
+
+func (d *delayed) Update(ctx context.Context, old phase.State[MyPhase], c phase.Change[MyPhase]) (phase.State[MyPhase], error) {
+	d.puts++
+	if d.puts == 1 {
+		d.first = func() { _, _ = d.Memory.Update(ctx, old, c) }
+		return phase.State[MyPhase]{}, phase.ErrUnknownOutcome
+	}
+	d.first()
+	return d.Memory.Update(ctx, old, c)
+}
+
+// P5: the first write arrives late and makes the second one a conflict: with ourselves, which is success.
+func TestOwnLateWriteIsNoConflict(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		object := &delayed{Memory: phase.NewMemory(phase.State[MyPhase]{})}
+		ctx := t.Context()
+		a := newApplier(t, &detached{object}, phase.ApplierOptions[MyPhase]{})
+		state, err := a.Apply(ctx, phase.State[MyPhase]{UID: "memory", Version: "1"}, phase.EventStart, "")
+		if err != nil || state.Phase != phase.InProgress || len(object.Changes()) != 1 || object.puts != 2 {
+			t.Errorf("Apply = %+v, %v after %d writes, want success after two", state, err, object.puts)
+		}
+	})
+}
+
+// detached lets a write outlive the try that sent it.
+type detached struct{ phase.Object[MyPhase] }
+
+func (d *detached) Update(ctx context.Context, old phase.State[MyPhase], c phase.Change[MyPhase]) (phase.State[MyPhase], error) {
+	return d.Object.Update(context.WithoutCancel(ctx), old, c)
+}
+
 // P2: a fatal error while the last steps run is recorded, and Outcome ends the work.
 func TestCancelWhileFinalizingRuns(t *testing.T) {
 	t.Parallel()

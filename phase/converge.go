@@ -128,7 +128,7 @@ func (m *Machine[P]) judge(state State[P], rec Change[P], ok bool) (verdict, Cha
 		return agree, Change[P]{}
 	case ok && rec.To == state.Phase && (ended || !m.knowsMore(rec, state)):
 		return agree, Change[P]{}
-	case ok && !ended && !dropsReason(rec, state) && (rec.To == state.Phase || m.reaches(state.Phase, rec.To)):
+	case ok && !dropsReason(rec, state) && (rec.To == state.Phase || m.reaches(state.Phase, rec.To)):
 		rec.From = state.Phase
 		rec.UID = state.UID
 		return objectFollows, rec

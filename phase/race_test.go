@@ -88,6 +88,81 @@ func TestOneClaimantWins(t *testing.T) {
 	}
 }
 
+// P5: without owners and without a record the object's compare-and-swap alone decides: a conflict is never taken for our
+// own write, though the claimants' changes are all alike.
+func TestOneAnonymousClaimantWins(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			w.pause = jitter(seed)
+			var wg sync.WaitGroup
+			errs := make([]error, 6)
+			for i := range errs {
+				p := w.start(t, options{noRecord: true})
+				wg.Go(func() {
+					_, errs[i] = p.Apply(p.ctx, phase.State[MyPhase]{UID: "memory", Version: "1"}, phase.EventStart, "")
+				})
+			}
+			wg.Wait()
+			winners := 0
+			for _, err := range errs {
+				switch {
+				case err == nil:
+					winners++
+				case !errors.Is(err, phase.ErrConflict):
+					t.Errorf("seed %d: %v, want ErrConflict", seed, err)
+				}
+			}
+			if winners != 1 {
+				t.Errorf("seed %d: %d winners, want one", seed, winners)
+			}
+		})
+	}
+}
+
+// helped is an object that somebody else brings forward just before our first write.
+type helped struct {
+	*phase.Memory[MyPhase]
+	help func()
+}
+
+func (h *helped) Update(ctx context.Context, old phase.State[MyPhase], c phase.Change[MyPhase]) (phase.State[MyPhase], error) {
+	if help := h.help; help != nil {
+		h.help = nil
+		help()
+	}
+	return h.Memory.Update(ctx, old, c)
+}
+
+// P6, P7: who finds the record ahead writes the object in the other's place. That is the other's success too, and the
+// change is observed once, by the one that wrote.
+func TestHelpedWriteIsObservedOnce(t *testing.T) {
+	t.Parallel()
+	seen := map[string]int{}
+	doc := &paper{}
+	memory := phase.NewMemory(phase.State[MyPhase]{})
+	start := func(owner string, object phase.Object[MyPhase]) *phase.Applier[MyPhase] {
+		return newApplier(t, object, phase.ApplierOptions[MyPhase]{
+			Owner: owner, Record: phase.NewDocumentRecord[MyPhase](doc, "memory"),
+			Hooks: phase.Hooks[MyPhase]{Transition: func(context.Context, phase.Change[MyPhase]) { seen[owner]++ }},
+		})
+	}
+	helper := start("helper", memory)
+	object := &helped{Memory: memory, help: func() {
+		if state, err := helper.Load(t.Context()); err != nil || state.Phase != phase.InProgress || state.Owner != "claimant" {
+			t.Errorf("helper's Load = %+v, %v, want the claimant's change", state, err)
+		}
+	}}
+	state, err := start("claimant", object).Apply(t.Context(), phase.State[MyPhase]{UID: "memory", Version: "1"}, phase.EventStart, "")
+	if err != nil || state.Phase != phase.InProgress {
+		t.Fatalf("Apply = %+v, %v, want success", state, err)
+	}
+	if seen["helper"] != 1 || seen["claimant"] != 0 || len(memory.Changes()) != 1 {
+		t.Errorf("observed %v, %d changes, want one, by the helper", seen, len(memory.Changes()))
+	}
+}
+
 // P5, P6, P7, P2: the model test. Several processes do one piece of work, some raise a cancel, writes fail in every way,
 // processes die and are followed by others. Whatever happens: one terminal phase, never a phase ahead of the record, no
 // failure and no accepted cancel lost, and record and object agree in the end. Rows phase-8, phase-9, phase-11.
