@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sheetanchor/sheetanchor/finalize"
+	"github.com/sheetanchor/sheetanchor/internal/golden"
 )
 
 // world is what hooks change: objects by name, and how often each was written.
@@ -139,7 +140,7 @@ func TestCheckpointForm(t *testing.T) {
 		if _, err := mustNew(t, w.hooks(), opts).Step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, "checkpoint-v1.json", doc.data)
+		golden.Check(t, "checkpoint-v1.json", doc.data)
 		resumed := &memory{data: readFile(t, "checkpoint-v1.json")}
 		opts.Checkpoint = resumed
 		report, err := mustNew(t, w.hooks(), opts).Run(t.Context())
@@ -337,17 +338,4 @@ func readFile(t testing.TB, name string) []byte {
 		t.Fatal(err)
 	}
 	return data
-}
-
-// golden compares got with a file, or writes the file with -update.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(filepath.Join("testdata", name), got, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want := readFile(t, name); !bytes.Equal(want, got) {
-		t.Errorf("%s differs, got:\n%s", name, got)
-	}
 }

@@ -25,22 +25,33 @@ func TestNewRefuses(t *testing.T) {
 		texts  []string
 	}{
 		"cycle": {
-			"nothing could start", []finalize.Hook{hook("a"), hook("b", "d"), hook("c", "b"), hook("d", "a", "c")}, finalize.Options{},
-			finalize.ErrCycle, []string{`"b"`, "b after d after c after b"},
+			"nothing could start",
+			[]finalize.Hook{hook("a"), hook("b", "d"), hook("c", "b"), hook("d", "a", "c")},
+			finalize.Options{},
+			finalize.ErrCycle,
+			[]string{`"b"`, "b after d after c after b"},
 		},
 		"cycle over Needs": {
-			"needing is coming after", []finalize.Hook{{Name: "a", Needs: []string{"b"}, Run: ok}, hook("b", "a")}, finalize.Options{},
-			finalize.ErrCycle, []string{"a after b after a"},
+			"needing is coming after",
+			[]finalize.Hook{{Name: "a", Needs: []string{"b"}, Run: ok}, hook("b", "a")},
+			finalize.Options{},
+			finalize.ErrCycle,
+			[]string{"a after b after a"},
 		},
 		"itself": {"the shortest cycle", []finalize.Hook{hook("a", "a")}, finalize.Options{}, finalize.ErrCycle, []string{"a after a"}},
 		"unknown": {
-			"a misspelt name would be an order that is not kept", []finalize.Hook{hook("a", "reelase")}, finalize.Options{},
-			finalize.ErrInvalid, []string{`"a"`, "After", `"reelase"`},
+			"a misspelt name would be an order that is not kept",
+			[]finalize.Hook{hook("a", "reelase")},
+			finalize.Options{},
+			finalize.ErrInvalid,
+			[]string{`"a"`, "After", `"reelase"`},
 		},
 		"double": {"checkpoints are kept by name", []finalize.Hook{hook("a"), hook("a")}, finalize.Options{}, finalize.ErrInvalid, []string{`"a"`, "twice"}},
 		"everything": {
-			"all faults at once", []finalize.Hook{{Timeout: -1, Retries: -1, OnFailure: 9}},
-			finalize.Options{Parallelism: -1, MaxTotal: -1, Grace: -1, StoreTimeout: -1}, finalize.ErrInvalid,
+			"all faults at once",
+			[]finalize.Hook{{Timeout: -1, Retries: -1, OnFailure: 9}},
+			finalize.Options{Parallelism: -1, MaxTotal: -1, Grace: -1, StoreTimeout: -1},
+			finalize.ErrInvalid,
 			[]string{"Name is empty", "Run is nil", "Timeout", "Retries", "OnFailure", "Parallelism", "MaxTotal", "Grace", "StoreTimeout"},
 		},
 	} {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"sync"
 	"testing"
 
@@ -12,8 +11,6 @@ import (
 
 	"github.com/sheetanchor/sheetanchor/finalize"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -98,7 +98,7 @@ func (r Report) Results() Results {
 			if e.Warning || h.Policy == Warn {
 				set = &out.Warnings
 			}
-			e.addTo(set, h.Name)
+			e.addTo(set, "hook "+h.Name)
 		}
 	}
 	if r.CheckpointErr != nil {
@@ -110,17 +110,17 @@ func (r Report) Results() Results {
 }
 
 // addTo appends the entry without a look at what is there, so that many are added in linear time.
-func (e Entry) addTo(set *ResultSet, hook string) {
+func (e Entry) addTo(set *ResultSet, who string) {
 	switch {
 	case e.Namespace == "" && e.Name == "":
-		set.Velero = append(set.Velero, fmt.Sprintf("hook %s: %s", hook, e.Message))
+		set.Velero = append(set.Velero, who+": "+e.Message)
 	case e.Namespace == "":
-		set.Cluster = append(set.Cluster, fmt.Sprintf("hook %s: %s: %s", hook, e.Name, e.Message))
+		set.Cluster = append(set.Cluster, fmt.Sprintf("%s: %s: %s", who, e.Name, e.Message))
 	default:
 		if set.Namespaces == nil {
 			set.Namespaces = map[string][]string{}
 		}
-		set.Namespaces[e.Namespace] = append(set.Namespaces[e.Namespace], fmt.Sprintf("hook %s: %s/%s: %s", hook, e.Namespace, e.Name, e.Message))
+		set.Namespaces[e.Namespace] = append(set.Namespaces[e.Namespace], fmt.Sprintf("%s: %s/%s: %s", who, e.Namespace, e.Name, e.Message))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/sheetanchor/sheetanchor/internal/golden"
 	"github.com/sheetanchor/sheetanchor/volumeinfo"
 )
 
@@ -80,7 +81,7 @@ func TestLaterFileSurvives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "backup-later.golden.json", indented(t, unzipped(t, data)))
+	golden.Check(t, "backup-later.golden.json", indented(t, unzipped(t, data)))
 }
 
 // V1: what we write, held by a golden file.
@@ -108,7 +109,7 @@ func TestOurFile(t *testing.T) {
 	if !bytes.HasSuffix(text, []byte("]\n")) {
 		t.Errorf("the document does not end in one newline: %q", text)
 	}
-	golden(t, "backup-ours.golden.json", indented(t, text))
+	golden.Check(t, "backup-ours.golden.json", indented(t, text))
 	slices.Reverse(records)
 	again, err := volumeinfo.Encode(records)
 	if err != nil || !bytes.Equal(data, again) {

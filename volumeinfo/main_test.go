@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,8 +15,6 @@ import (
 	"github.com/sheetanchor/sheetanchor/volumeinfo"
 )
 
-var update = flag.Bool("update", false, "write the golden files")
-
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func readFile(t testing.TB, name string) []byte {
@@ -27,19 +24,6 @@ func readFile(t testing.TB, name string) []byte {
 		t.Fatal(err)
 	}
 	return data
-}
-
-// golden compares got with a file, or writes the file with -update.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(filepath.Join("testdata", name), got, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want := readFile(t, name); !bytes.Equal(want, got) {
-		t.Errorf("%s differs, got:\n%s", name, got)
-	}
 }
 
 func zipped(t testing.TB, text []byte) []byte {

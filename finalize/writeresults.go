@@ -1,0 +1,97 @@
+package finalize
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sheetanchor/sheetanchor/operations"
+	"github.com/sheetanchor/sheetanchor/volumeinfo"
+)
+
+// ResultSource brings warnings and errors for the file of results. It must return the same messages for the same state of
+// the world, since they are merged by their text.
+type ResultSource func(ctx context.Context) (Results, error)
+
+// WriteResults returns the hook "write-results", which merges what the sources bring, and the report of the hooks that
+// have ended by then, into Velero's file of results. It runs after the hooks named. Messages that are in the file stay;
+// running it again changes nothing, and an unchanged document is not written. A source that fails is an error of the
+// report; the others are written all the same. A document that cannot be read is never overwritten. The hook is retried
+// three times.
+func WriteResults(doc Document, sources []ResultSource, after ...string) Hook {
+	return Hook{Name: "write-results", After: after, Retries: 3, Run: func(ctx context.Context) error {
+		data, err := doc.Load(ctx)
+		if err != nil {
+			return fmt.Errorf("read results: %w", err)
+		}
+		results, err := DecodeResults(data, 0)
+		if err != nil {
+			return fmt.Errorf("read results: %w", err)
+		}
+		var faults []error
+		for _, source := range sources {
+			more, err := source(ctx)
+			faults = append(faults, err)
+			results.Merge(more)
+		}
+		if report, ok := SoFar(ctx); ok {
+			results.Merge(report.Results())
+		}
+		next, err := EncodeResults(results)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(next, data) {
+			if err := doc.Save(ctx, next); err != nil {
+				faults = append(faults, fmt.Errorf("write results: %w", err))
+			}
+		}
+		return errors.Join(faults...)
+	}}
+}
+
+// OperationResults brings an error for each operation that failed, was canceled or abandoned, under the namespace of its
+// item.
+func OperationResults(ops Operations, key operations.Key) ResultSource {
+	return func(ctx context.Context) (Results, error) {
+		var out Results
+		rec, err := read(ctx, ops, key)
+		if err != nil {
+			return out, err
+		}
+		for _, op := range rec.List.Failures() {
+			e := Entry{Namespace: op.Resource.Namespace, Name: op.Resource.Name, Message: oneLine(failure(op))}
+			e.addTo(&out.Errors, "operation "+op.ID)
+		}
+		out.Errors.distinct()
+		return out, nil
+	}
+}
+
+// SkippedVolumes brings a warning for each volume that the records in doc say was skipped, under its namespace.
+func SkippedVolumes(doc Document) ResultSource {
+	return func(ctx context.Context) (Results, error) {
+		var out Results
+		data, err := doc.Load(ctx)
+		if err != nil {
+			return out, fmt.Errorf("read volume info: %w", err)
+		}
+		records, err := volumeinfo.DecodeBackup(data, volumeinfo.Limits{})
+		if err != nil {
+			return out, fmt.Errorf("read volume info: %w", err)
+		}
+		for _, r := range records {
+			if r.Skipped {
+				e := Entry{Namespace: r.PVCNamespace, Name: r.PVCName, Message: "skipped: " + cmp.Or(oneLine(r.SkippedReason), "reason unknown")}
+				if r.PVCName == "" {
+					e.Name = r.PVName
+				}
+				e.addTo(&out.Warnings, "volume")
+			}
+		}
+		out.Warnings.distinct()
+		return out, nil
+	}
+}
