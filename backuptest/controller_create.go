@@ -102,7 +102,7 @@ func (r *controllerRun) buildContent(ctx context.Context, vs *unstructured.Unstr
 		pv, err = r.volumeOf(ctx, vs)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("failed to get input parameters to create snapshot %s: %q", vs.GetName(), err)
+		return nil, nil, fmt.Errorf("failed to get input parameters to create snapshot %s: %q", vs.GetName(), err.Error())
 	}
 	handle := specString(pv, "spec", "csi", "volumeHandle")
 	if handle == "" {
@@ -150,7 +150,7 @@ func (r *controllerRun) volumeOf(ctx context.Context, vs *unstructured.Unstructu
 	name := specString(pvc, "spec", "volumeName")
 	pv, err := r.client.Resource(volumesResource).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("failed to retrieve PV %s from the API server: %q", name, err)
+		return nil, fmt.Errorf("failed to retrieve PV %s from the API server: %q", name, err.Error())
 	}
 	if specString(pv, "spec", "claimRef", "namespace") != pvc.GetNamespace() || specString(pv, "spec", "claimRef", "name") != pvc.GetName() {
 		return nil, errors.New("claim in dataSource not bound or invalid")

@@ -7,7 +7,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // removeSnapshot does the next step of a snapshot that is being deleted: mark the content, delete it if its policy says so, and
@@ -81,7 +80,7 @@ func (r *controllerRun) deleteContent(ctx context.Context, vs, content *unstruct
 	}
 	opts := metav1.DeleteOptions{}
 	if uid := content.GetUID(); uid != "" {
-		opts.Preconditions = &metav1.Preconditions{UID: new(types.UID(uid))}
+		opts.Preconditions = &metav1.Preconditions{UID: new(uid)}
 	}
 	err := r.client.Resource(contentsResource).Delete(ctx, content.GetName(), opts)
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -23,7 +23,6 @@ var (
 	contentsGVR  = schema.GroupVersionResource{Group: "snapshot.storage.k8s.io", Version: "v1", Resource: "volumesnapshotcontents"}
 	classesGVR   = schema.GroupVersionResource{Group: "snapshot.storage.k8s.io", Version: "v1", Resource: "volumesnapshotclasses"}
 	claimsGVR    = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
-	volumesGVR   = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumes"}
 	eventsGVR    = schema.GroupVersionResource{Version: "v1", Resource: "events"}
 )
 

@@ -21,8 +21,8 @@ func newRequestRate(perSecond float64) *requestRate {
 	if perSecond <= 0 {
 		return nil
 	}
-	each := time.Duration(float64(time.Second) / perSecond)
-	return &requestRate{each: each, burst: max(1, time.Duration(2*perSecond)) * each}
+	each := float64(time.Second) / perSecond
+	return &requestRate{each: time.Duration(each), burst: time.Duration(max(each, float64(2*time.Second)))}
 }
 
 // spend waits until the component may make that many requests more. They are taken together, so that a step is not held up by those

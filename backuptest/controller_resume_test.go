@@ -121,10 +121,10 @@ func TestControllerResumesOrphan(t *testing.T) {
 		l := newLab(t, claimAndClass()...)
 		scripts := driverErrors(backuptest.DriverError{Code: "Unavailable", Text: "down"})
 		stop := l.run(backuptest.ControllerOptions{Scripts: scripts})
-		vs := l.take("snap", "data", backuptest.DefaultSnapshotClass)
+		l.take("snap", "data", backuptest.DefaultSnapshotClass)
 		l.wait(10 * time.Second)
 		stop()
-		vs = l.get(snapshotsGVR, "app", "snap")
+		vs := l.get(snapshotsGVR, "app", "snap")
 		vs.SetFinalizers(nil)
 		if _, err := l.client.Resource(snapshotsGVR).Namespace("app").Update(t.Context(), vs, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
