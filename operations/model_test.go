@@ -16,7 +16,7 @@ import (
 	"github.com/sheetanchor/sheetanchor/operations"
 )
 
-var modelSeeds = flag.Int("model.seeds", 150, "seeds of TestModel")
+var modelSeeds = flag.Int("model.seeds", 40, "seeds of TestModel")
 
 const (
 	modelClients = 3
