@@ -24,7 +24,8 @@ func TestFileKeepsState(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cluster.json")
 	opts := backuptest.Options{File: path, Objects: []runtime.Object{configMap("given", nil)}}
 	var before *corev1.ConfigMap
-	inBubble(t, opts, func(t *testing.T, c clients) {
+	inBubble(t, opts, func(c clients) {
+		t := c.t
 		before = created(t, c, "one")
 		created(t, c, "gone")
 		if err := c.core.CoreV1().ConfigMaps("app").Delete(t.Context(), "gone", metav1.DeleteOptions{}); err != nil {
@@ -32,7 +33,8 @@ func TestFileKeepsState(t *testing.T) {
 		}
 		label(t, c, "given", `{"metadata":{"labels":{"changed":"yes"}}}`)
 	})
-	inBubble(t, opts, func(t *testing.T, c clients) {
+	inBubble(t, opts, func(c clients) {
+		t := c.t
 		maps := c.core.CoreV1().ConfigMaps("app")
 		after, err := maps.Get(t.Context(), "one", metav1.GetOptions{})
 		if err != nil {
@@ -72,7 +74,7 @@ func TestFileIsWrittenBeforeTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClients(t, backuptest.Options{File: path})
 		var wg sync.WaitGroup
-		for _, name := range strings.Split("abcdefghijklmnopqrst", "") {
+		for name := range strings.SplitSeq("abcdefghijklmnopqrst", "") {
 			wg.Go(func() {
 				m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m-" + name}}
 				if _, err := c.core.CoreV1().ConfigMaps("default").Create(t.Context(), m, metav1.CreateOptions{}); err != nil {

@@ -61,7 +61,8 @@ func TestListSelectors(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, backuptest.Options{Objects: append(many(3), other)}, func(t *testing.T, c clients) {
+			inBubble(t, backuptest.Options{Objects: append(many(3), other)}, func(c clients) {
+				t := c.t
 				list, err := c.core.CoreV1().ConfigMaps(tc.namespace).List(t.Context(), tc.opts)
 				if err != nil {
 					t.Fatal(err)
@@ -72,7 +73,8 @@ func TestListSelectors(t *testing.T) {
 			})
 		})
 	}
-	inBubble(t, backuptest.Options{Objects: []runtime.Object{running}}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{Objects: []runtime.Object{running}}, func(c clients) {
+		t := c.t
 		for selector, want := range map[string]int{"status.phase=Running": 1, "status.phase=Failed": 0, "status.phase!=Failed": 1} {
 			list, err := c.core.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: selector})
 			if err != nil || len(list.Items) != want {
@@ -94,7 +96,8 @@ func TestListSelectors(t *testing.T) {
 // forgotten the answer is 410 Gone.
 func TestPaging(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{Objects: many(10)}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{Objects: many(10)}, func(c clients) {
+		t := c.t
 		maps := c.core.CoreV1().ConfigMaps("app")
 		var got []string
 		var version string
@@ -165,7 +168,8 @@ func TestPaging(t *testing.T) {
 // B1: a resourceVersion the server has not reached is a timeout that says so, at any read.
 func TestFutureResourceVersion(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		rt := c.cluster.RoundTripper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://cluster.invalid/api/v1/namespaces/app/configmaps?resourceVersion=99999", http.NoBody)
 		if err != nil {
@@ -225,7 +229,8 @@ func BenchmarkListTenThousand(b *testing.B) {
 func TestDiscovery(t *testing.T) {
 	t.Parallel()
 	backups := backuptest.Resource{Group: "example.dev", Version: "v1", Kind: "Backup", Namespaced: true, Status: true}
-	inBubble(t, backuptest.Options{Resources: []backuptest.Resource{backups}}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{Resources: []backuptest.Resource{backups}}, func(c clients) {
+		t := c.t
 		groups, err := restmapper.GetAPIGroupResources(c.core.Discovery())
 		if err != nil {
 			t.Fatal(err)
@@ -260,7 +265,8 @@ func TestDiscovery(t *testing.T) {
 // B1: group snapshots are served in two versions of the same objects.
 func TestTwoVersionsOfOneResource(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		gvr := schema.GroupVersionResource{Group: "groupsnapshot.storage.k8s.io", Version: "v1beta1", Resource: "volumegroupsnapshots"}
 		u := unstructuredObject("groupsnapshot.storage.k8s.io/v1beta1", "VolumeGroupSnapshot", "app", "pair")
 		if _, err := c.dynamic.Resource(gvr).Namespace("app").Create(t.Context(), u, metav1.CreateOptions{}); err != nil {
@@ -283,7 +289,8 @@ func TestTwoVersionsOfOneResource(t *testing.T) {
 // B1: without the snapshot CRDs their groups are not discovered, and requests for them find nothing there.
 func TestNoSnapshotCRDs(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{NoSnapshotCRDs: true}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{NoSnapshotCRDs: true}, func(c clients) {
+		t := c.t
 		groups, err := c.core.Discovery().ServerGroups()
 		if err != nil {
 			t.Fatal(err)

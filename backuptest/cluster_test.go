@@ -23,6 +23,7 @@ var snapshotGVR = schema.GroupVersionResource{Group: "snapshot.storage.k8s.io", 
 
 // clients are the real clients on one cluster.
 type clients struct {
+	t       *testing.T // of the bubble
 	cluster *backuptest.Cluster
 	core    kubernetes.Interface
 	snaps   snapshots.Interface
@@ -33,6 +34,7 @@ func newClients(t *testing.T, opts ...backuptest.Options) clients {
 	t.Helper()
 	cluster := backuptest.New(t, opts...)
 	return clients{
+		t:       t,
 		cluster: cluster,
 		core:    kubernetes.NewForConfigOrDie(cluster.Config()),
 		snaps:   snapshots.NewForConfigOrDie(cluster.Config()),
@@ -41,10 +43,10 @@ func newClients(t *testing.T, opts ...backuptest.Options) clients {
 }
 
 // inBubble runs a test in virtual time on a cluster that has the namespace app.
-func inBubble(t *testing.T, opts backuptest.Options, run func(t *testing.T, c clients)) {
+func inBubble(t *testing.T, opts backuptest.Options, run func(c clients)) {
 	t.Helper()
 	opts.Objects = append(opts.Objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "app"}})
-	synctest.Test(t, func(t *testing.T) { run(t, newClients(t, opts)) })
+	synctest.Test(t, func(t *testing.T) { run(newClients(t, opts)) })
 }
 
 func configMap(name string, labels map[string]string) *corev1.ConfigMap {
@@ -62,7 +64,8 @@ func snapshot(name string) *snapshotv1.VolumeSnapshot {
 // B3: and they do so in virtual time.
 func TestRealClients(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		ctx := t.Context()
 		made, err := c.snaps.SnapshotV1().VolumeSnapshots("app").Create(ctx, snapshot("one"), metav1.CreateOptions{})
 		if err != nil {

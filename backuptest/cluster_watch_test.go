@@ -84,7 +84,8 @@ func label(t *testing.T, c clients, name, patch string) {
 // B1: a watch from a resourceVersion sees every later change once and in order; without one it sees the state first.
 func TestWatchFromVersion(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		first := created(t, c, "one")
 		created(t, c, "two")
 		label(t, c, "one", `{"data":{"key":"new"}}`)
@@ -110,7 +111,8 @@ func TestWatchFromVersion(t *testing.T) {
 // B1: what enters a watch's selection is added, what leaves it is deleted, at whatever resourceVersion.
 func TestWatchSelector(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		first := created(t, c, "one")
 		opts := metav1.ListOptions{LabelSelector: "mine=yes", ResourceVersion: first.ResourceVersion}
 		w := watched(t, c, opts)
@@ -127,7 +129,8 @@ func TestWatchSelector(t *testing.T) {
 // B1, all-5: a forgotten resourceVersion is an error event 410 and the end of the watch; a running watch goes on.
 func TestWatchExpired(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		first := created(t, c, "one")
 		running := watched(t, c, metav1.ListOptions{ResourceVersion: first.ResourceVersion})
 		last := created(t, c, "two")
@@ -143,7 +146,8 @@ func TestWatchExpired(t *testing.T) {
 // the stream, and later requests a refused connection.
 func TestWatchEnds(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		timed := watched(t, c, metav1.ListOptions{TimeoutSeconds: new(int64(30))})
 		start := time.Now()
 		if e, ok := <-timed.ResultChan(); ok {
@@ -186,7 +190,8 @@ func watchSnapshots(t *testing.T, c clients) watch.Interface {
 func TestWatchList(t *testing.T) {
 	t.Parallel()
 	ask := metav1.ListOptions{SendInitialEvents: new(true), AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		created(t, c, "one")
 		w := watched(t, c, ask)
 		created(t, c, "two")
@@ -197,7 +202,8 @@ func TestWatchList(t *testing.T) {
 			t.Errorf("watch without resourceVersionMatch = %v, want Invalid", err)
 		}
 	})
-	inBubble(t, backuptest.Options{NoWatchList: true}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{NoWatchList: true}, func(c clients) {
+		t := c.t
 		if _, err := c.core.CoreV1().ConfigMaps("app").Watch(t.Context(), ask); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "sendInitialEvents") {
 			t.Errorf("watch = %v, want Invalid naming sendInitialEvents", err)
 		}
@@ -207,7 +213,8 @@ func TestWatchList(t *testing.T) {
 // B1: bookmarks come at their interval to those who allow them, and say how far the watch has seen.
 func TestBookmarks(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{BookmarkEvery: time.Minute}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{BookmarkEvery: time.Minute}, func(c clients) {
+		t := c.t
 		with, without := watched(t, c, metav1.ListOptions{AllowWatchBookmarks: true}), watched(t, c, metav1.ListOptions{})
 		made := created(t, c, "one")
 		start := time.Now()
@@ -236,7 +243,8 @@ func TestInformer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc.opts.Objects = many(100)
-			inBubble(t, tc.opts, func(t *testing.T, c clients) {
+			inBubble(t, tc.opts, func(c clients) {
+				t := c.t
 				start := time.Now()
 				ctx, cancel := context.WithCancel(t.Context())
 				factory := informers.NewSharedInformerFactory(c.core, 0)

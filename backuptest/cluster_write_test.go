@@ -1,6 +1,7 @@
 package backuptest_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -31,7 +32,8 @@ func created(t *testing.T, c clients, name string) *corev1.ConfigMap {
 // B1, all-6: what a create answers is what a real server answers.
 func TestCreate(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		maps := c.core.CoreV1().ConfigMaps("app")
 		first := created(t, c, "one")
 		if got, want := first.CreationTimestamp.Time, time.Now(); !got.Equal(want) {
@@ -94,7 +96,8 @@ func TestInvalidMetadata(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+			inBubble(t, backuptest.Options{}, func(c clients) {
+				t := c.t
 				m := configMap("one", nil)
 				tc.change(m)
 				_, err := c.core.CoreV1().ConfigMaps("app").Create(t.Context(), m, metav1.CreateOptions{})
@@ -109,7 +112,8 @@ func TestInvalidMetadata(t *testing.T) {
 // B1, all-6: a stale update is a Conflict, and what a write may not change stays.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		maps := c.core.CoreV1().ConfigMaps("app")
 		old := created(t, c, "one")
 		next := old.DeepCopy()
@@ -154,7 +158,8 @@ func TestUpdate(t *testing.T) {
 // B1, all-6: status is a subresource, and the generation counts changes of the rest.
 func TestStatusSubresource(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		snaps := c.snaps.SnapshotV1().VolumeSnapshots("app")
 		sent := snapshot("one")
 		sent.Status = &snapshotv1.VolumeSnapshotStatus{ReadyToUse: new(true)}
@@ -239,7 +244,8 @@ func TestPatch(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+			inBubble(t, backuptest.Options{}, func(c clients) {
+				t := c.t
 				if err := c.cluster.Add(deployment); err != nil {
 					t.Fatal(err)
 				}
@@ -272,7 +278,8 @@ func TestPatch(t *testing.T) {
 // B1: custom resources know no strategic merge patch; server-side apply is refused by the typed client's call too.
 func TestPatchTypesOfCustomResources(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		snaps := c.snaps.SnapshotV1().VolumeSnapshots("app")
 		if _, err := snaps.Create(t.Context(), snapshot("one"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -300,7 +307,8 @@ func TestPatchTypesOfCustomResources(t *testing.T) {
 // B1: fieldValidation=Strict refuses what a built-in kind does not know; else it is dropped.
 func TestFieldValidation(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		created(t, c, "one")
 		maps := c.core.CoreV1().ConfigMaps("app")
 		patch := []byte(`{"colour":"red","metadata":{"labels":{"a":"b"}}}`)
@@ -318,7 +326,8 @@ func TestFieldValidation(t *testing.T) {
 // B1: deletion honours preconditions and finalizers.
 func TestDelete(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		maps := c.core.CoreV1().ConfigMaps("app")
 		held := configMap("held", nil)
 		held.Finalizers = []string{"example.dev/hold"}
@@ -379,7 +388,8 @@ func TestDelete(t *testing.T) {
 // B1: a namespace ends with all that is in it, waits for finalizers and takes nothing new meanwhile.
 func TestNamespaceTermination(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		created(t, c, "plain")
 		held := snapshot("held")
 		held.Finalizers = []string{"example.dev/hold"}
@@ -413,14 +423,15 @@ func TestNamespaceTermination(t *testing.T) {
 // B1, B3: many clients at once lose no update: each conflict is seen, and the final count is exact.
 func TestParallelWriters(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{Latency: time.Millisecond}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{Latency: time.Millisecond}, func(c clients) {
+		t := c.t
 		created(t, c, "counter")
-		const writers, each = 20, 10
+		const writers, each = 8, 5
 		var wg sync.WaitGroup
 		for range writers {
 			wg.Go(func() {
 				for range each {
-					if err := increment(t, c); err != nil {
+					if err := increment(t.Context(), c); err != nil {
 						t.Error(err)
 					}
 				}
@@ -437,14 +448,14 @@ func TestParallelWriters(t *testing.T) {
 	})
 }
 
-func increment(t *testing.T, c clients) error {
+func increment(ctx context.Context, c clients) error {
 	for {
-		m, err := c.core.CoreV1().ConfigMaps("app").Get(t.Context(), "counter", metav1.GetOptions{})
+		m, err := c.core.CoreV1().ConfigMaps("app").Get(ctx, "counter", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
 		m.Data["key"] += "+"
-		if _, err = c.core.CoreV1().ConfigMaps("app").Update(t.Context(), m, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		if _, err = c.core.CoreV1().ConfigMaps("app").Update(ctx, m, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 			return err
 		}
 	}

@@ -64,7 +64,8 @@ func TestFaultActions(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+			inBubble(t, backuptest.Options{}, func(c clients) {
+				t := c.t
 				remove := c.cluster.Fault(tc.fault)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
@@ -111,7 +112,8 @@ func TestFaultMatching(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+			inBubble(t, backuptest.Options{}, func(c clients) {
+				t := c.t
 				tc.fault.Code = 418
 				c.cluster.Fault(tc.fault)
 				maps := c.core.CoreV1().ConfigMaps("app")
@@ -151,7 +153,8 @@ func TestFaultMatching(t *testing.T) {
 // B3: Retry-After reaches the client, which waits in virtual time and tries again by itself; each try is counted.
 func TestRetriesAreCounted(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		c.cluster.Fault(backuptest.Fault{Verb: "create", Resource: "configmaps", Times: 3, Code: 429, RetryAfter: 1500 * time.Millisecond})
 		start := time.Now()
 		if err := create(t.Context(), c, "one"); err != nil {
@@ -176,7 +179,8 @@ func TestRetriesAreCounted(t *testing.T) {
 // B1: the first fault that is due acts, and every fault counts what it matches.
 func TestFaultsTogether(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		c.cluster.Fault(backuptest.Fault{Verb: "create", Nth: 1, Code: 503})
 		c.cluster.Fault(backuptest.Fault{Verb: "write", Nth: 2, Code: 403})
 		var got []metav1.StatusReason
@@ -193,7 +197,8 @@ func TestFaultsTogether(t *testing.T) {
 // B1: a test can end a workflow right after its kth write: the write is done, and nothing more is.
 func TestFaultObserve(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		ctx, cancel := context.WithCancel(t.Context())
 		var observed backuptest.Request
 		c.cluster.Fault(backuptest.Fault{Verb: "write", Nth: 2, Action: backuptest.FaultHangAnswer, Observe: func(r backuptest.Request) {
@@ -240,7 +245,8 @@ func TestWatchFaults(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+			inBubble(t, backuptest.Options{}, func(c clients) {
+				t := c.t
 				tc.fault.Verb = "watch"
 				c.cluster.Fault(tc.fault)
 				w, err := c.core.CoreV1().ConfigMaps("app").Watch(t.Context(), metav1.ListOptions{})
@@ -272,7 +278,8 @@ func TestLostBookmarks(t *testing.T) {
 		backuptest.FaultLoseBookmarks: {"ADDED one", "ADDED two"},
 		backuptest.FaultSilenceWatch:  nil,
 	} {
-		inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+		inBubble(t, backuptest.Options{}, func(c clients) {
+			t := c.t
 			created(t, c, "one")
 			c.cluster.Fault(backuptest.Fault{Verb: "watch", Action: action})
 			w := watched(t, c, ask)

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/sheetanchor/sheetanchor/internal/apirequest"
 	"github.com/sheetanchor/sheetanchor/internal/apiserver"
@@ -96,27 +95,14 @@ func (t *faultTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // meet does to the request what the fault says.
 func (t *faultTransport) meet(req *http.Request, info apirequest.Info, f Fault, r Request) (*http.Response, error) {
-	var resp *http.Response
-	var err error
 	switch f.Action {
 	case FaultStatus, FaultRefuse, FaultReset, FaultHang:
 		closeBody(req)
-	default:
-		resp, err = t.server.RoundTrip(req)
-	}
-	if f.Observe != nil {
-		f.Observe(r)
-	}
-	switch f.Action {
-	case FaultStatus:
-		return apiserver.Failure(req, f.status(info)), nil
-	case FaultRefuse:
-		return nil, broken("dial", syscall.ECONNREFUSED)
-	case FaultReset:
-		return nil, broken("read", syscall.ECONNRESET)
-	case FaultHang:
-		return nil, t.hang(req)
+		f.observe(r)
+		return t.refuse(req, info, f)
 	case FaultLostAnswer, FaultHangAnswer:
+		resp, err := t.server.RoundTrip(req)
+		f.observe(r)
 		if err != nil {
 			return nil, err
 		}
@@ -125,13 +111,37 @@ func (t *faultTransport) meet(req *http.Request, info apirequest.Info, f Fault, 
 			return nil, broken("read", syscall.ECONNRESET)
 		}
 		return nil, t.hang(req)
-	}
-	if err == nil {
+	default:
+		resp, err := t.server.RoundTrip(req)
+		f.observe(r)
+		if err != nil {
+			return nil, err
+		}
 		if stream, ok := resp.Body.(*apiserver.Stream); ok {
 			f.disturb(stream)
 		}
+		return resp, nil
 	}
-	return resp, err
+}
+
+func (f *Fault) observe(r Request) {
+	if f.Observe != nil {
+		f.Observe(r)
+	}
+}
+
+// refuse ends a request that the server does not see.
+func (t *faultTransport) refuse(req *http.Request, info apirequest.Info, f Fault) (*http.Response, error) {
+	switch f.Action {
+	case FaultStatus:
+		return apiserver.Failure(req, f.status(info)), nil
+	case FaultRefuse:
+		return nil, broken("dial", syscall.ECONNREFUSED)
+	case FaultReset:
+		return nil, broken("read", syscall.ECONNRESET)
+	default:
+		return nil, t.hang(req)
+	}
 }
 
 // pause waits for d, or for the end of the request or the cluster.
@@ -183,46 +193,4 @@ func (f *Fault) status(info apirequest.Info) metav1.Status {
 		status.Message = f.Message
 	}
 	return status
-}
-
-// disturb makes a watch suffer the fault.
-func (f *Fault) disturb(stream *apiserver.Stream) {
-	passed := 0
-	end := func() {
-		switch f.Action {
-		case FaultEndWatch:
-			stream.End()
-		case FaultExpireWatch:
-			stream.Expire()
-		}
-	}
-	switch f.Action {
-	case FaultEndWatch, FaultExpireWatch:
-		if f.After <= 0 {
-			end()
-			return
-		}
-	case FaultLoseEvent, FaultSilenceWatch, FaultLoseBookmarks:
-	default:
-		return
-	}
-	stream.Intercept(func(e apiserver.Event) bool {
-		if e.Type == watch.Bookmark {
-			return f.Action != FaultLoseBookmarks && (f.Action != FaultSilenceWatch || passed < f.After)
-		}
-		if f.Object != "" && f.Object != e.Name {
-			return true
-		}
-		passed++
-		switch f.Action {
-		case FaultLoseEvent:
-			return passed != f.After+1
-		case FaultSilenceWatch:
-			return passed <= f.After
-		}
-		if passed == f.After {
-			end()
-		}
-		return true
-	})
 }

@@ -96,7 +96,8 @@ func TestModel(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+			inBubble(t, backuptest.Options{}, func(c clients) {
+				t := c.t
 				rng := rand.New(rand.NewPCG(seed, 1))
 				maps := c.core.CoreV1().ConfigMaps("app")
 				first, err := maps.List(t.Context(), metav1.ListOptions{})

@@ -28,7 +28,8 @@ func unstructuredObject(apiVersion, kind, namespace, name string) *unstructured.
 // B1: Add keeps what the objects say and makes what is missing, whatever Go type they have.
 func TestAdd(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		ready := snapshot("ready")
 		ready.Namespace, ready.UID = "elsewhere", "uid-1"
 		ready.Status = &snapshotv1.VolumeSnapshotStatus{ReadyToUse: new(true)}
@@ -86,7 +87,8 @@ func TestAddRefuses(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, backuptest.Options{Objects: []runtime.Object{configMap("there", nil)}}, func(t *testing.T, c clients) {
+			inBubble(t, backuptest.Options{Objects: []runtime.Object{configMap("there", nil)}}, func(c clients) {
+				t := c.t
 				err := c.cluster.Add(configMap("good", nil), tc.obj)
 				if err == nil || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("Add = %v, want an error with %q", err, tc.want)
@@ -123,7 +125,8 @@ metadata: {name: all}
 // B1: Load takes what kubectl writes and names what it skips; a second time it changes nothing.
 func TestLoad(t *testing.T) {
 	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+	inBubble(t, backuptest.Options{}, func(c clients) {
+		t := c.t
 		var versions []string
 		for range 2 {
 			skipped, err := c.cluster.Load(strings.NewReader(dump))
@@ -165,7 +168,8 @@ func TestLoadRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, backuptest.Options{}, func(t *testing.T, c clients) {
+			inBubble(t, backuptest.Options{}, func(c clients) {
+				t := c.t
 				_, err := c.cluster.Load(strings.NewReader(tc.dump))
 				if err == nil || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("Load = %v, want an error with %q", err, tc.want)

@@ -83,7 +83,8 @@ func TestOwnResources(t *testing.T) {
 		Resources: []backuptest.Resource{{Group: "example.dev", Version: "v1", Kind: "Policy", Plural: "policies", Status: true}},
 		Latency:   time.Second,
 	}
-	inBubble(t, opts, func(t *testing.T, c clients) {
+	inBubble(t, opts, func(c clients) {
+		t := c.t
 		start := time.Now()
 		policies := c.dynamic.Resource(schema.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "policies"})
 		u := unstructuredObject("example.dev/v1", "Policy", "", "nightly")

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -15,7 +16,7 @@ const (
 	maxNamePrefix = 63 - suffixLength
 )
 
-func (s *Server) create(c *call) (*http.Response, error) {
+func (s *Server) create(ctx context.Context, c *call) (*http.Response, error) {
 	u, err := c.decode()
 	if err != nil {
 		return nil, err
@@ -27,7 +28,7 @@ func (s *Server) create(c *call) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.persist(c.ctx()); err != nil {
+	if err := s.persist(ctx); err != nil {
 		return nil, err
 	}
 	return c.object(http.StatusCreated, o)

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -11,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-func (s *Server) delete(c *call) (*http.Response, error) {
+func (s *Server) delete(ctx context.Context, c *call) (*http.Response, error) {
 	opts, err := c.deleteOptions()
 	if err != nil {
 		return nil, err
@@ -20,7 +21,7 @@ func (s *Server) delete(c *call) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.persist(c.ctx()); err != nil {
+	if err := s.persist(ctx); err != nil {
 		return nil, err
 	}
 	if !gone {
@@ -79,7 +80,7 @@ func (s *Server) end(t *table, old *object) (*object, error) {
 	return s.put(t, old, u)
 }
 
-func (s *Server) deleteCollection(c *call) (*http.Response, error) {
+func (s *Server) deleteCollection(ctx context.Context, c *call) (*http.Response, error) {
 	opts, err := c.deleteOptions()
 	if err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func (s *Server) deleteCollection(c *call) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.persist(c.ctx()); err != nil {
+	if err := s.persist(ctx); err != nil {
 		return nil, err
 	}
 	return c.page(deleted, page{})
@@ -127,12 +128,18 @@ func (c *call) allowed(o *object, want *metav1.Preconditions) error {
 		return nil
 	}
 	if uid := o.u.GetUID(); want.UID != nil && *want.UID != uid {
-		return apierrors.NewConflict(c.res.groupResource(), o.u.GetName(), fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", *want.UID, uid))
+		return c.unmet(o, "UID", string(*want.UID), string(uid))
 	}
 	if rv := o.u.GetResourceVersion(); want.ResourceVersion != nil && *want.ResourceVersion != rv {
-		return apierrors.NewConflict(c.res.groupResource(), o.u.GetName(), fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *want.ResourceVersion, rv))
+		return c.unmet(o, "ResourceVersion", *want.ResourceVersion, rv)
 	}
 	return nil
+}
+
+// unmet is the Conflict for a precondition, in the real server's words.
+func (c *call) unmet(o *object, what, want, got string) error {
+	return apierrors.NewConflict(c.res.groupResource(), o.u.GetName(),
+		fmt.Errorf("%s: %s in precondition: %s, %s in object meta: %s", "Precondition failed", what, want, what, got))
 }
 
 // deleteOptions reads the body of a delete, which may be empty.

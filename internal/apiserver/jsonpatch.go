@@ -105,7 +105,7 @@ func (p jsonPatch) apply(object map[string]any) (map[string]any, error) {
 func (op jsonOperation) apply(root any) (any, error) {
 	switch op.op {
 	case "add":
-		return edit(root, op.path, func(member any, _ bool) (any, bool, error) { return runtime.DeepCopyJSONValue(op.value), true, nil }, true)
+		return edit(root, op.path, func(any, bool) (any, bool, error) { return runtime.DeepCopyJSONValue(op.value), true, nil }, true)
 	case "replace":
 		return edit(root, op.path, func(_ any, ok bool) (any, bool, error) { return runtime.DeepCopyJSONValue(op.value), ok, missing(ok) }, false)
 	case "remove":

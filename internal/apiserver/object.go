@@ -3,6 +3,7 @@ package apiserver
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,9 +35,7 @@ func (o *object) in(apiVersion string) ([]byte, error) {
 		return o.raw, nil
 	}
 	other := make(map[string]any, len(o.u.Object))
-	for key, value := range o.u.Object {
-		other[key] = value
-	}
+	maps.Copy(other, o.u.Object)
 	other["apiVersion"] = apiVersion
 	raw, err := json.Marshal(other)
 	if err != nil {

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -16,12 +17,12 @@ import (
 // patcher makes a new object of an old one, which it may change.
 type patcher func(object map[string]any) (map[string]any, error)
 
-func (s *Server) patch(c *call) (*http.Response, error) {
+func (s *Server) patch(ctx context.Context, c *call) (*http.Response, error) {
 	apply, err := c.patcher()
 	if err != nil {
 		return nil, err
 	}
-	return s.change(c, func(old *object) (*unstructured.Unstructured, error) {
+	return s.change(ctx, c, func(old *object) (*unstructured.Unstructured, error) {
 		object := old.u.DeepCopy().Object
 		object["apiVersion"] = c.apiVersion()
 		patched, err := apply(object)

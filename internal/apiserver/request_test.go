@@ -15,38 +15,38 @@ import (
 
 const stored = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one","namespace":"app","finalizers":["a.b/c"]},"data":{"key":"value","list":"x"}}`
 
-func newServer(t testing.TB) *apiserver.Server {
-	t.Helper()
+func newServer(tb testing.TB) *apiserver.Server {
+	tb.Helper()
 	s, err := apiserver.New(apiserver.Options{Resources: append(apiserver.Builtin(), apiserver.Snapshots()...)})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(s.Close)
+	tb.Cleanup(s.Close)
 	for _, text := range []string{
 		stored,
 		`{"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshot","metadata":{"name":"one","namespace":"app"},"spec":{"list":[1,2,{"a":"b"}],"a/b":{"c~d":1},"null":null}}`,
 	} {
 		u := &unstructured.Unstructured{}
 		if err := u.UnmarshalJSON([]byte(text)); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if err := s.Insert(false, u); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	return s
 }
 
-func send(t testing.TB, s *apiserver.Server, method, path, media, body string) (*http.Response, []byte) {
-	t.Helper()
+func send(tb testing.TB, s *apiserver.Server, method, path, media, body string) (*http.Response, []byte) {
+	tb.Helper()
 	target, err := url.Parse("http://server" + path)
 	if err != nil {
-		t.Skip("not a URL")
+		tb.Skip("not a URL")
 	}
-	req := (&http.Request{Method: method, URL: target, Header: http.Header{"Content-Type": {media}}, Body: io.NopCloser(strings.NewReader(body))}).WithContext(t.Context())
+	req := (&http.Request{Method: method, URL: target, Header: http.Header{"Content-Type": {media}}, Body: io.NopCloser(strings.NewReader(body))}).WithContext(tb.Context())
 	resp, err := s.RoundTrip(req)
 	if err != nil {
-		t.Fatalf("RoundTrip = %v, want an answer", err)
+		tb.Fatalf("RoundTrip = %v, want an answer", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if _, ok := resp.Body.(*apiserver.Stream); ok {
@@ -54,7 +54,7 @@ func send(t testing.TB, s *apiserver.Server, method, path, media, body string) (
 	}
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return resp, raw
 }

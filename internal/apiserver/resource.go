@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -73,25 +74,12 @@ func (r *Resource) groupKind() schema.GroupKind {
 func (r *Resource) storage() schema.GroupVersionKind { return r.groupKind().WithVersion(r.Versions[0]) }
 
 func (r *Resource) serves(version string) bool {
-	for _, v := range r.Versions {
-		if v == version {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(r.Versions, version)
 }
 
 func (r *Resource) singular() string { return strings.ToLower(r.Kind) }
 
 // selectable reports whether a field selector may use path.
 func (r *Resource) selectable(path string) bool {
-	if path == "metadata.name" || path == "metadata.namespace" && r.Namespaced {
-		return true
-	}
-	for _, field := range r.fields {
-		if field == path {
-			return true
-		}
-	}
-	return false
+	return path == "metadata.name" || path == "metadata.namespace" && r.Namespaced || slices.Contains(r.fields, path)
 }

@@ -27,8 +27,6 @@ type call struct {
 	media string // of the body
 }
 
-func (c *call) ctx() context.Context { return c.req.Context() }
-
 func (c *call) dryRun() bool { return slices.Contains(c.query["dryRun"], "All") }
 
 func (c *call) strict() bool { return c.query.Get("fieldValidation") == "Strict" }
@@ -75,7 +73,7 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	c := &call{req: req, info: info, res: t.res, table: t, query: req.URL.Query(), body: body}
 	c.media, _, _ = mime.ParseMediaType(req.Header.Get("Content-Type"))
-	resp, err := s.serve(c)
+	resp, err := s.serve(req.Context(), c)
 	if err == nil {
 		return resp, nil
 	}
@@ -97,7 +95,7 @@ func (r *Resource) has(subresource string) bool {
 	}
 }
 
-func (s *Server) serve(c *call) (*http.Response, error) {
+func (s *Server) serve(ctx context.Context, c *call) (*http.Response, error) {
 	if c.res.Namespaced && c.info.Namespace == "" {
 		switch c.info.Verb {
 		case apirequest.VerbList, apirequest.VerbWatch:
@@ -110,9 +108,9 @@ func (s *Server) serve(c *call) (*http.Response, error) {
 	case apirequest.VerbGet:
 		return s.get(c)
 	case apirequest.VerbUpdate:
-		return s.update(c)
+		return s.update(ctx, c)
 	case apirequest.VerbPatch:
-		return s.patch(c)
+		return s.patch(ctx, c)
 	}
 	if sub {
 		return nil, apierrors.NewMethodNotSupported(c.res.groupResource(), c.info.Verb)
@@ -121,13 +119,13 @@ func (s *Server) serve(c *call) (*http.Response, error) {
 	case apirequest.VerbList:
 		return s.list(c)
 	case apirequest.VerbWatch:
-		return s.watch(c)
+		return s.watch(ctx, c)
 	case apirequest.VerbCreate:
-		return s.create(c)
+		return s.create(ctx, c)
 	case apirequest.VerbDelete:
-		return s.delete(c)
+		return s.delete(ctx, c)
 	case apirequest.VerbDeleteCollection:
-		return s.deleteCollection(c)
+		return s.deleteCollection(ctx, c)
 	default:
 		return nil, apierrors.NewMethodNotSupported(c.res.groupResource(), c.info.Verb)
 	}

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,7 +17,7 @@ import (
 
 var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
 
-func (s *Server) update(c *call) (*http.Response, error) {
+func (s *Server) update(ctx context.Context, c *call) (*http.Response, error) {
 	u, err := c.decode()
 	if err != nil {
 		return nil, err
@@ -30,7 +31,7 @@ func (s *Server) update(c *call) (*http.Response, error) {
 	if c.res.conditional && u.GetResourceVersion() == "" {
 		return nil, c.res.invalid(u, field.ErrorList{field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
 	}
-	return s.change(c, func(old *object) (*unstructured.Unstructured, error) {
+	return s.change(ctx, c, func(old *object) (*unstructured.Unstructured, error) {
 		if uid := u.GetUID(); uid != "" {
 			if err := c.allowed(old, &metav1.Preconditions{UID: &uid}); err != nil {
 				return nil, err
@@ -42,12 +43,12 @@ func (s *Server) update(c *call) (*http.Response, error) {
 
 // change replaces an object by what next makes of it, which is called once, under the lock, and may not touch its
 // argument. An unchanged object is not written.
-func (s *Server) change(c *call, next func(*object) (*unstructured.Unstructured, error)) (*http.Response, error) {
+func (s *Server) change(ctx context.Context, c *call, next func(*object) (*unstructured.Unstructured, error)) (*http.Response, error) {
 	o, err := s.replace(c, next)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.persist(c.ctx()); err != nil {
+	if err := s.persist(ctx); err != nil {
 		return nil, err
 	}
 	return c.object(http.StatusOK, o)

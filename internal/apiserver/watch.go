@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -13,7 +14,7 @@ import (
 )
 
 // watch opens a stream. Its place among the changes is fixed before it answers, so nothing later is missed.
-func (s *Server) watch(c *call) (*http.Response, error) {
+func (s *Server) watch(ctx context.Context, c *call) (*http.Response, error) {
 	sel, err := c.selector()
 	if err != nil {
 		return nil, err
@@ -33,7 +34,7 @@ func (s *Server) watch(c *call) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &Stream{ctx: c.ctx(), call: c, server: s, sel: sel, after: from, closed: make(chan struct{})}
+	st := &Stream{ctx: ctx, call: c, server: s, sel: sel, after: from, closed: make(chan struct{})}
 	s.place(st, from, initial)
 	st.start(timeout)
 	return respond(c.req, http.StatusOK, -1, st), nil
