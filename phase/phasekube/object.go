@@ -48,7 +48,7 @@ func New[P ~string](
 	if opts.Fields == (Fields{}) {
 		opts.Fields = VeleroFields()
 	}
-	o.paths, o.fault = opts.Fields.parse()
+	o.paths, o.fault = opts.Fields.parse(opts.StatusSubresource)
 	if client == nil {
 		o.fault = errors.Join(o.fault, fmt.Errorf("%w client: it is nil", phase.ErrInvalid))
 		return o

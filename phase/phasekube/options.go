@@ -13,7 +13,8 @@ type Options struct {
 	// Fields are the places of the values. Defaults to VeleroFields.
 	Fields Fields
 	// StatusSubresource writes through the status subresource. Resources whose definition has one need it, if the fields are
-	// below "status"; the others must not have it. Velero's resources have none.
+	// below "status"; the others must not have it. Velero's resources have none. Every field must be below "status" then: the
+	// server ignores all others.
 	StatusSubresource bool
 	// FieldManager names the writer in the object's managedFields. Defaults to "sheetanchor".
 	FieldManager string
@@ -54,7 +55,7 @@ type paths struct {
 	phase, reason, message, owner, started, completed []string
 }
 
-func (f Fields) parse() (paths, error) {
+func (f Fields) parse(statusOnly bool) (paths, error) {
 	var p paths
 	var faults []error
 	seen := map[string]string{}
@@ -76,6 +77,9 @@ func (f Fields) parse() (paths, error) {
 			continue
 		}
 		names, err := split(field.path)
+		if err == nil && statusOnly && names[0] != "status" {
+			err = errors.New("the status subresource does not write it")
+		}
 		if err == nil {
 			err = clash(seen, field.name, names)
 		}
