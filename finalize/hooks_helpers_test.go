@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
 	"github.com/sheetanchor/sheetanchor/finalize"
 	"github.com/sheetanchor/sheetanchor/operations"
@@ -142,4 +145,10 @@ func runOnce(t testing.TB, hooks ...finalize.Hook) finalize.Report {
 		t.Fatal(err)
 	}
 	return report
+}
+
+var listAll metav1.ListOptions
+
+func snapshotResource(kind string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "snapshot.storage.k8s.io", Version: "v1", Resource: kind}
 }

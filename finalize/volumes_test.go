@@ -160,7 +160,7 @@ func TestUnreadableDocumentsStay(t *testing.T) {
 			"down":      {down: down},
 		} {
 			report := runOnce(t, finalize.WriteVolumeInfo(doc, ops, key),
-				finalize.WriteResults(doc, []finalize.ResultSource{finalize.SkippedVolumes(doc)}))
+				finalize.MergeResults(doc, []finalize.ResultSource{finalize.SkippedVolumes(doc)}))
 			for _, h := range report.Hooks {
 				if h.State != finalize.Failed || !strings.Contains(h.Error, text) || h.Attempts != 4 {
 					t.Errorf("%s: %+v, want failed after 4 attempts", text, h)
@@ -196,7 +196,7 @@ func TestWriteResults(t *testing.T) {
 		snaps.faults[ref("good")] = errors.New("stuck")
 		hooks := []finalize.Hook{
 			finalize.ReleaseSnapshots(snaps, owner, ops, key),
-			finalize.WriteResults(doc, []finalize.ResultSource{finalize.OperationResults(ops, key), finalize.SkippedVolumes(volumes)}, "release-snapshots"),
+			finalize.MergeResults(doc, []finalize.ResultSource{finalize.OperationResults(ops, key), finalize.SkippedVolumes(volumes)}, "release-snapshots"),
 		}
 		report := runOnce(t, hooks...)
 		if report.Hooks[1].State != finalize.Succeeded {

@@ -15,12 +15,17 @@ import (
 // the world, since they are merged by their text.
 type ResultSource func(ctx context.Context) (Results, error)
 
-// WriteResults returns the hook "write-results", which merges what the sources bring, and the report of the hooks that
+// WriteResults is [MergeResults] with the errors of the operations: what a backup needs.
+func WriteResults(doc Document, ops Operations, key operations.Key, after ...string) Hook {
+	return MergeResults(doc, []ResultSource{OperationResults(ops, key)}, after...)
+}
+
+// MergeResults returns the hook "write-results", which merges what the sources bring, and the report of the hooks that
 // have ended by then, into Velero's file of results. It runs after the hooks named. Messages that are in the file stay;
 // running it again changes nothing, and an unchanged document is not written. A source that fails is an error of the
 // report; the others are written all the same. A document that cannot be read is never overwritten. The hook is retried
 // three times.
-func WriteResults(doc Document, sources []ResultSource, after ...string) Hook {
+func MergeResults(doc Document, sources []ResultSource, after ...string) Hook {
 	return Hook{Name: "write-results", After: after, Retries: 3, Run: func(ctx context.Context) error {
 		data, err := doc.Load(ctx)
 		if err != nil {
