@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/sheetanchor/sheetanchor/internal/gzipjson"
 )
 
 // Names of members that joinEntry and splitEntry handle apart.
@@ -111,18 +113,18 @@ func (f Form) decodeEntry(decode func(any) error) (Operation, types.UID, error) 
 
 // unzip returns the document and the comment of the file, and never makes more than limit bytes of it.
 func unzip(data []byte, limit int64) (text []byte, comment string, err error) {
-	zip, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, "", fmt.Errorf("%w: not a gzip file: %w", ErrMalformed, err)
-	}
-	text, err = io.ReadAll(io.LimitReader(zip, limit+1))
+	text, err = gzipjson.Expand(data, limit)
 	switch {
-	case int64(len(text)) > limit:
+	case errors.Is(err, gzipjson.ErrTooLarge):
 		return nil, "", fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
 	case err != nil:
-		return nil, "", fmt.Errorf("%w: decompress: %w", ErrMalformed, err)
+		return nil, "", fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	return text, zip.Comment, zip.Close()
+	zip, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return text, zip.Comment, nil
 }
 
 // atEnd returns an error unless nothing but white space is left.

@@ -8,14 +8,9 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/sheetanchor/sheetanchor/internal/gzipjson"
 )
-
-// known lists the members of each object, as encoding/json matches them: without regard to case.
-type known []string
-
-func (k known) has(name string) bool {
-	return slices.ContainsFunc(k, func(s string) bool { return strings.EqualFold(s, name) })
-}
 
 // splitEntry reads an entry with unknown keys and keeps these.
 func (f Form) splitEntry(raw []byte) (Operation, types.UID, error) {
@@ -23,123 +18,121 @@ func (f Form) splitEntry(raw []byte) (Operation, types.UID, error) {
 	if err != nil {
 		return op, uid, err
 	}
-	specKeys := known{"backupName", "backupUID", "backupItemAction", resourceKey, "operationID", postItemsKey}
+	specKeys := []string{"backupName", "backupUID", "backupItemAction", resourceKey, "operationID", postItemsKey}
 	if f == RestoreForm {
-		specKeys = known{"restoreName", "restoreUID", "restoreItemAction", resourceKey, "operationID"}
+		specKeys = []string{"restoreName", "restoreUID", "restoreItemAction", resourceKey, "operationID"}
 	}
-	statusKeys := known{
+	statusKeys := []string{
 		"phase", "error", "nCompleted", "nTotal", "operationUnits", "description", "created", "started", "updated", ownKey,
 	}
 	var x extra
-	entry, err := members(raw)
+	var faults [5]error
+	specRaw, err := member(raw, "spec")
 	if err != nil {
 		return op, uid, err
 	}
-	spec, err := members(pick(entry, "spec"))
+	statusRaw, err := member(raw, "status")
 	if err != nil {
 		return op, uid, err
 	}
-	status, err := members(pick(entry, "status"))
+	ownRaw, err := member(statusRaw, ownKey)
 	if err != nil {
 		return op, uid, err
 	}
-	own, err := members(pick(status, ownKey))
-	if err != nil {
-		return op, uid, err
-	}
-	faults := errors.Join(
-		unknown(&x.entry, entry, known{"spec", "status"}),
-		unknown(&x.spec, spec, specKeys),
-		unknown(&x.status, status, statusKeys),
-		unknown(&x.own, own, ownKeys(op, own)),
-		unknownInResources(&x, op, spec),
-	)
+	x.entry, faults[0] = unknown(raw, []string{"spec", "status"})
+	x.spec, faults[1] = unknown(specRaw, specKeys)
+	x.status, faults[2] = unknown(statusRaw, statusKeys)
+	x.own, faults[3] = unknown(ownRaw, ownKeys(op))
+	x.resources, faults[4] = unknownInResources(op, specRaw)
 	if len(x.entry)+len(x.spec)+len(x.status)+len(x.own)+len(x.resources) > 0 {
 		op.extra = &x
 	}
-	return op, uid, faults
+	return op, uid, errors.Join(faults[:]...)
 }
 
 // ownKeys are the known members of our own object. An outcome that said nothing is kept as if it were unknown.
-func ownKeys(op Operation, own map[string]json.RawMessage) known {
-	keys := known{"cancelRequested", "cancelReason"}
-	if p := op.Status.Phase; p == PhaseCanceled || p == PhaseAbandoned || string(pick(own, "outcome")) == `""` {
+func ownKeys(op Operation) []string {
+	keys := []string{"cancelRequested", "cancelReason"}
+	if p := op.Status.Phase; p == PhaseCanceled || p == PhaseAbandoned {
 		keys = append(keys, "outcome")
 	}
 	return keys
 }
 
-// unknownInResources keeps the unknown keys of the resources in a spec, by resource.
-func unknownInResources(x *extra, op Operation, spec map[string]json.RawMessage) error {
-	ids := []ResourceID{op.Resource}
-	raws := []json.RawMessage{pick(spec, resourceKey)}
+// unknownInResources returns the unknown keys of the resources in a spec, by resource.
+func unknownInResources(op Operation, spec json.RawMessage) (map[ResourceID]fields, error) {
+	resource, err := member(spec, resourceKey)
+	if err != nil {
+		return nil, err
+	}
+	ids, raws := []ResourceID{op.Resource}, []json.RawMessage{resource}
 	if len(op.PostItems) > 0 {
+		list, err := member(spec, postItemsKey)
+		if err != nil {
+			return nil, err
+		}
 		var posts []json.RawMessage
-		if err := json.Unmarshal(pick(spec, postItemsKey), &posts); err != nil {
-			return err
+		if err := json.Unmarshal(list, &posts); err != nil {
+			return nil, err
 		}
 		if len(posts) != len(op.PostItems) {
-			return errors.New("post items stand there twice")
+			return nil, errors.New("post items stand there twice")
 		}
 		ids, raws = append(ids, op.PostItems...), append(raws, posts...)
 	}
+	var out map[ResourceID]fields
 	for i, id := range ids {
-		object, err := members(raws[i])
+		f, err := unknown(raws[i], []string{"Group", "Resource", "Namespace", "Name"})
 		if err != nil {
-			return err
-		}
-		var f fields
-		if err := unknown(&f, object, known{"Group", "Resource", "Namespace", "Name"}); err != nil {
-			return err
+			return nil, err
 		}
 		if len(f) == 0 {
 			continue
 		}
-		if x.resources == nil {
-			x.resources = map[ResourceID]fields{}
+		if out == nil {
+			out = map[ResourceID]fields{}
 		}
-		x.resources[id] = f
+		out[id] = f
 	}
-	return nil
+	return out, nil
 }
 
-// members returns the members of a JSON object; none for null or nothing.
-func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
-	if len(raw) == 0 {
-		return map[string]json.RawMessage{}, nil
+// member returns the member of a JSON object that encoding/json would read for name; nothing for null or nothing.
+func member(object json.RawMessage, name string) (json.RawMessage, error) {
+	if len(object) == 0 {
+		return nil, nil
 	}
-	var out map[string]json.RawMessage
-	err := json.Unmarshal(raw, &out)
-	return out, err
-}
-
-// pick returns the member that encoding/json would read for name.
-func pick(object map[string]json.RawMessage, name string) json.RawMessage {
-	if raw, ok := object[name]; ok {
-		return raw
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(object, &members); err != nil {
+		return nil, err
 	}
-	for _, k := range slices.Sorted(maps.Keys(object)) {
+	if raw, ok := members[name]; ok {
+		return raw, nil
+	}
+	for _, k := range slices.Sorted(maps.Keys(members)) {
 		if strings.EqualFold(k, name) {
-			return object[k]
+			return members[k], nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
-// unknown copies to f the members that are not known, in the form in which encoding them again leaves them.
-func unknown(f *fields, object map[string]json.RawMessage, names known) error {
-	for k, raw := range object {
-		if names.has(k) {
-			continue
-		}
+// unknown returns the members that are not known, in the form in which encoding them again leaves them.
+func unknown(object json.RawMessage, known []string) (fields, error) {
+	if len(object) == 0 {
+		return nil, nil
+	}
+	members, err := gzipjson.Unknown(object, known)
+	if err != nil || len(members) == 0 {
+		return nil, err
+	}
+	out := fields{}
+	for k, raw := range members {
 		value, err := json.Marshal(raw)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if *f == nil {
-			*f = fields{}
-		}
-		(*f)[k] = string(value)
+		out[k] = string(value)
 	}
-	return nil
+	return out, nil
 }
