@@ -18,9 +18,12 @@
 // A [Quiescer] runs a command over a WebSocket connection and, where the API server or a proxy does not support that,
 // over SPDY. A command that fails is an [*ExitError] with the end of what it wrote to its standard error. Nothing is
 // written to the command's standard input and its standard output is dropped. When ctx ends the connection is closed,
-// which does not stop a command that runs already: a hook must be idempotent and bounded by itself.
+// which does not stop a command that runs already: a hook must be idempotent and bounded by itself. A connection that is
+// lost before the command's end is an error, and then nobody knows what the command did. One kind is beyond a client's
+// sight: a WebSocket connection that a proxy closes in order, without a status, looks like success.
 //
 // # Concurrency
 //
-// A Quiescer may be used from several goroutines at once.
+// A Quiescer may be used from several goroutines at once. It starts none of its own; client-go's, for one connection, end
+// with it, the heartbeat of a WebSocket connection that broke at its next beat, within 5 s.
 package podexec

@@ -57,15 +57,11 @@ func (q *Quiescer) Hooks(pod *corev1.Pod) (csisnapshot.PodHooks, error) {
 }
 
 // Exec runs the hook's command in its container and waits for its end. A command that fails is an [*ExitError]; a
-// connection that could not be made or broke, or the end of ctx, is another error. The hook's own timeout and on-error
+// connection that could not be made or broke, as [ErrNoStatus], or the end of ctx, is another error. The hook's own timeout and on-error
 // policy are the caller's.
 func (q *Quiescer) Exec(ctx context.Context, pod csisnapshot.PodRef, hook csisnapshot.Hook) error {
-	executor, err := q.executor(q.url(pod, hook))
-	if err != nil {
-		return fmt.Errorf("exec in pod %s: %w", pod, err)
-	}
 	stderr := &tail{limit: stderrLimit}
-	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: discard{}, Stderr: stderr})
+	err := q.stream(ctx, q.url(pod, hook), remotecommand.StreamOptions{Stdout: discard{}, Stderr: stderr})
 	if err != nil {
 		return exitError(pod, hook, stderr.String(), err)
 	}
@@ -80,17 +76,26 @@ func (q *Quiescer) url(pod csisnapshot.PodRef, hook csisnapshot.Hook) *url.URL {
 		}, scheme.ParameterCodec).URL()
 }
 
-// executor makes an executor for one command; executors are not safe for reuse.
-func (q *Quiescer) executor(address *url.URL) (remotecommand.Executor, error) {
-	spdy, err := remotecommand.NewSPDYExecutor(q.config, http.MethodPost, address)
-	if err != nil || q.opts.SPDYOnly {
-		return spdy, err
+// stream runs one command; executors are not safe for reuse.
+func (q *Quiescer) stream(ctx context.Context, address *url.URL, opts remotecommand.StreamOptions) error {
+	if !q.opts.SPDYOnly {
+		socket, err := remotecommand.NewWebSocketExecutor(q.config, http.MethodGet, address.String())
+		if err != nil {
+			return err
+		}
+		if err = socket.StreamWithContext(ctx, opts); !upgradeRefused(err) {
+			return err
+		}
 	}
-	socket, err := remotecommand.NewWebSocketExecutor(q.config, http.MethodGet, address.String())
+	executor, status, err := spdyExecutor(q.config, address)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return remotecommand.NewFallbackExecutor(socket, spdy, upgradeRefused)
+	err = executor.StreamWithContext(ctx, opts)
+	if err == nil && !status.read.Load() {
+		return ErrNoStatus
+	}
+	return err
 }
 
 // upgradeRefused reports whether the WebSocket connection was refused before anything ran.
