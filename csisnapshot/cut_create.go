@@ -61,7 +61,7 @@ func (r *run) create(ctx, window context.Context, v *volumeRun) (Snapshot, found
 		made, err := r.s.snaps.Snapshots().Create(ctx, want)
 		switch {
 		case err == nil:
-			got = made
+			got, how = made, foundNot
 			return nil
 		case apierrors.IsAlreadyExists(err):
 			how = foundBefore

@@ -32,10 +32,15 @@ type cutLab struct {
 	all        sync.WaitGroup
 }
 
-// newCutLab must be called inside a bubble. It has a snapshot class and runs a controller.
+// newCutLab is newBareLab with a snapshot class.
 func newCutLab(t *testing.T, opts backuptest.ControllerOptions, builders ...backuptest.Builder) *cutLab {
 	t.Helper()
-	builders = append(builders, backuptest.SnapshotClass{Default: true})
+	return newBareLab(t, opts, append(builders, backuptest.SnapshotClass{Default: true})...)
+}
+
+// newBareLab must be called inside a bubble. It runs a controller.
+func newBareLab(t *testing.T, opts backuptest.ControllerOptions, builders ...backuptest.Builder) *cutLab {
+	t.Helper()
 	cluster := backuptest.New(t, backuptest.Options{Objects: backuptest.Objects(builders...)})
 	client, err := dynamic.NewForConfig(cluster.Config())
 	if err != nil {

@@ -1,0 +1,176 @@
+package csisnapshot_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+
+	"github.com/sheetanchor/sheetanchor/backuptest"
+	"github.com/sheetanchor/sheetanchor/csisnapshot"
+)
+
+// snapshotsOf is the snapshot client of the lab's cluster.
+func (l *cutLab) snapshotsOf() csisnapshot.Resource[csisnapshot.Snapshot] {
+	l.t.Helper()
+	client, err := dynamic.NewForConfig(l.cluster.Config())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return csisnapshot.NewDynamic(client).Snapshots()
+}
+
+// claimRef names a claim of the lab.
+func claimRef(name string) csisnapshot.ClaimRef {
+	return csisnapshot.ClaimRef{Namespace: "app", Name: name, UID: backuptest.UIDOf("PersistentVolumeClaim", "app", name)}
+}
+
+// S9: an object of another owner that has the name is a typed conflict and is not touched (snap-19, snap-20, snap-23).
+func TestCutConflict(t *testing.T) {
+	t.Parallel()
+	cases := map[string]func(s *csisnapshot.Snapshot){
+		"another owner": func(s *csisnapshot.Snapshot) {
+			*s = csisnapshot.Names{}.NewSnapshot(csisnapshot.Owner{UID: "other", Name: "other"}, claimRef("a"), "csi-snapclass")
+		},
+		"no owner":        func(s *csisnapshot.Snapshot) { s.Labels, s.Annotations = nil, nil },
+		"the label alone": func(s *csisnapshot.Snapshot) { s.Annotations = nil },
+		"another claim":   func(s *csisnapshot.Snapshot) { s.Claim = "b" },
+	}
+	for name, edit := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := newCutLab(t, backuptest.ControllerOptions{}, append(claims("a", "b"), hookedPod("pa", "a", "b"))...)
+				foreign := csisnapshot.Names{}.NewSnapshot(cutOwner, claimRef("a"), "csi-snapclass")
+				want := foreign.Name
+				edit(&foreign)
+				foreign.Name = want
+				made, err := l.snapshotsOf().Create(t.Context(), foreign)
+				if err != nil {
+					t.Fatal(err)
+				}
+				report := l.mustCut(csisnapshot.Options{})
+				v := volumeOf(t, report, "a")
+				e, ok := errors.AsType[*csisnapshot.ConflictError](v.Err)
+				if !ok || !errors.Is(v.Err, csisnapshot.ErrConflict) || e.UID != made.UID || e.Ref.Name != want || v.Snapshot != "" {
+					t.Errorf("a: %+v, want a *ConflictError that names %s", v, made.UID)
+				}
+				if !volumeOf(t, report, "b").IsCut() {
+					t.Error("b is not cut")
+				}
+				now, err := l.snapshotsOf().Get(t.Context(), "app", want)
+				if err != nil || now.UID != made.UID || now.Terminating() || len(now.Labels) != len(foreign.Labels) {
+					t.Errorf("the foreign object was touched: %+v, %v", now, err)
+				}
+			})
+		})
+	}
+}
+
+// S9: the owner's own snapshot that is being deleted is waited for until it is gone; then the volume gets another.
+func TestCutWaitsForATerminatingSnapshot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newCutLab(t, backuptest.ControllerOptions{}, claims("a", "b")...)
+		old := csisnapshot.Names{}.NewSnapshot(cutOwner, claimRef("a"), "csi-snapclass")
+		old.Finalizers = []string{"example.dev/slow"}
+		made, err := l.snapshotsOf().Create(t.Context(), old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold := `{"metadata":{"finalizers":["example.dev/slow"]}}`
+		if _, err := l.snapshotsOf().Patch(t.Context(), "app", old.Name, []byte(hold)); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.snapshotsOf().Delete(t.Context(), "app", old.Name, made.UID); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		time.AfterFunc(40*time.Second, func() {
+			if _, err := l.snapshotsOf().Patch(t.Context(), "app", old.Name, []byte(`{"metadata":{"finalizers":null}}`)); err != nil {
+				t.Errorf("free the old snapshot: %v", err)
+			}
+		})
+		report := l.mustCut(csisnapshot.Options{})
+		checkWhole(t, report)
+		v := volumeOf(t, report, "a")
+		if v.SnapshotUID == made.UID || v.Adopted {
+			t.Errorf("a: %+v, want a new snapshot", v)
+		}
+		if took := time.Since(start); took < 40*time.Second || took > time.Minute {
+			t.Errorf("Cut took %v, want until the old snapshot was gone", took)
+		}
+	})
+}
+
+// S9: created objects carry the library's labels only, the full names in annotations, and no ownerReference (snap-18).
+func TestCutWritesItsOwnLabelsOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		labelled := claim("a")
+		labelled.Labels = map[string]string{"app.kubernetes.io/instance": "shop"}
+		l := newCutLab(t, backuptest.ControllerOptions{}, labelled)
+		checkWhole(t, l.mustCut(csisnapshot.Options{}))
+		name := csisnapshot.Names{}.Snapshot(cutOwner.UID, claimRef("a").UID)
+		got, err := l.snapshotsOf().Get(t.Context(), "app", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key := range got.Labels {
+			if !strings.HasPrefix(key, "sheetanchor.io/") {
+				t.Errorf("label %s is not the library's", key)
+			}
+		}
+		if !(csisnapshot.Names{}).Owns(cutOwner.UID, got.Meta) || got.Class == nil || *got.Class != "csi-snapclass" {
+			t.Errorf("snapshot: %+v", got)
+		}
+	})
+}
+
+// S8: trouble of the API while creating is ridden out; a refusal that names a reason is the volume's error (snap-17).
+func TestCutRidesOutTheAPI(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		fault backuptest.Fault
+		fails string // text in the volume's error; empty: it is cut
+	}{
+		"500 three times":    {fault: backuptest.Fault{Code: 500, Nth: 1, Times: 3}},
+		"503":                {fault: backuptest.Fault{Code: 503, Nth: 1, Times: 5}},
+		"429":                {fault: backuptest.Fault{Code: 429, RetryAfter: time.Second, Nth: 1, Times: 12}},
+		"refused":            {fault: backuptest.Fault{Action: backuptest.FaultRefuse, Nth: 1, Times: 4}},
+		"reset":              {fault: backuptest.Fault{Action: backuptest.FaultReset, Nth: 1, Times: 4}},
+		"answer lost":        {fault: backuptest.Fault{Action: backuptest.FaultLostAnswer, Nth: 1, Times: 2}},
+		"hangs":              {fault: backuptest.Fault{Action: backuptest.FaultHang, Nth: 1, Times: 2}},
+		"unauthorized":       {fault: backuptest.Fault{Code: 401, Nth: 1, Times: 2}},
+		"forbidden for 1 s":  {fault: backuptest.Fault{Code: 403, Nth: 1, Times: 2}},
+		"forbidden for good": {fault: backuptest.Fault{Code: 403}, fails: "create VolumeSnapshot app/"},
+		"invalid":            {fault: backuptest.Fault{Code: 422}, fails: "create VolumeSnapshot app/"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := newCutLab(t, backuptest.ControllerOptions{}, append(claims("a"), hookedPod("pa", "a"))...)
+				tc.fault.Verb, tc.fault.Resource = "create", "volumesnapshots"
+				l.cluster.Fault(tc.fault)
+				report := l.mustCut(csisnapshot.Options{})
+				v := volumeOf(t, report, "a")
+				if tc.fails == "" {
+					checkWhole(t, report)
+					if !slices.Equal(l.stored(), []string{"a"}) || v.Adopted {
+						t.Errorf("stored %v, adopted %v", l.stored(), v.Adopted)
+					}
+				} else if v.Err == nil || !strings.Contains(v.Err.Error(), tc.fails) || report.Duration > 10*time.Second {
+					t.Errorf("error %v after %v, want one with %q, soon", v.Err, report.Duration, tc.fails)
+				}
+				if l.quiescer.frozen() != nil {
+					t.Errorf("frozen: %v", l.quiescer.frozen())
+				}
+			})
+		})
+	}
+}
