@@ -84,8 +84,8 @@ func (c *SnapshotController) SetScript(claim string, script Script) {
 }
 
 // Run takes snapshots until ctx ends, and returns after all it started has ended. The end of ctx is no error. It returns the
-// error of the driver's file if that cannot be read; whatever the API server answers is tried again. One controller must not run
-// twice at the same time.
+// error of the driver's file if that cannot be read; whatever the API server answers is tried again, also that there are no snapshot
+// APIs. One controller must not run twice at the same time.
 func (c *SnapshotController) Run(ctx context.Context) error {
 	if c.client == nil || c.driver == nil {
 		return errors.New("run snapshot controller: client and driver must be given")

@@ -13,11 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// errTrouble says that the API server did not answer what the real controller reads from its cache: no reason to say anything.
+var errTrouble = errors.New("no answer from the API server")
+
 // setDefaultClass names the default class of the volume's driver in the snapshot.
 func (r *controllerRun) setDefaultClass(ctx context.Context, vs *unstructured.Unstructured) verdict {
 	name, err := r.defaultClass(ctx, vs)
 	if err != nil {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, errTrouble) {
 			return waiting
 		}
 		return r.failSnapshot(ctx, vs, false, "SetDefaultSnapshotClassFailed", fmt.Sprintf("Failed to set default snapshot class with error %v", err))
@@ -39,7 +42,7 @@ func (r *controllerRun) defaultClass(ctx context.Context, vs *unstructured.Unstr
 	}
 	classes, err := r.client.Resource(classesResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%w: %w", errTrouble, err)
 	}
 	var defaults []string
 	for _, class := range classes.Items {
@@ -61,7 +64,7 @@ func (r *controllerRun) defaultClass(ctx context.Context, vs *unstructured.Unstr
 func (r *controllerRun) makeContent(ctx context.Context, vs *unstructured.Unstructured) verdict {
 	content, pv, err := r.buildContent(ctx, vs)
 	if err != nil {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, errTrouble) {
 			return waiting
 		}
 		return r.failSnapshot(ctx, vs, true, "SnapshotContentCreationFailed", fmt.Sprintf("Failed to create snapshot content with error %v", err))
@@ -101,6 +104,9 @@ func (r *controllerRun) buildContent(ctx context.Context, vs *unstructured.Unstr
 	if err == nil {
 		pv, err = r.volumeOf(ctx, vs)
 	}
+	if errors.Is(err, errTrouble) {
+		return nil, nil, err
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to get input parameters to create snapshot %s: %q", vs.GetName(), err.Error())
 	}
@@ -126,7 +132,10 @@ func (r *controllerRun) classOf(ctx context.Context, vs *unstructured.Unstructur
 		// The real controller's lister has the singular in its text, the API server the plural.
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: snapshotGroup, Resource: "volumesnapshotclass"}, name)
 	}
-	return class, err
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errTrouble, err)
+	}
+	return class, nil
 }
 
 func (r *controllerRun) claimOf(ctx context.Context, claim types.NamespacedName) (*unstructured.Unstructured, error) {
@@ -135,7 +144,10 @@ func (r *controllerRun) claimOf(ctx context.Context, claim types.NamespacedName)
 		// The real controller's lister names the kind, not the resource.
 		return nil, fmt.Errorf("failed to retrieve PVC %s from the lister: %q", claim.Name, fmt.Sprintf("persistentvolumeclaim %q not found", claim.Name))
 	}
-	return pvc, err
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errTrouble, err)
+	}
+	return pvc, nil
 }
 
 // volumeOf returns the volume that the snapshot's claim is bound to.
@@ -160,25 +172,27 @@ func (r *controllerRun) volumeOf(ctx context.Context, vs *unstructured.Unstructu
 
 // protectClaim adds the claim's finalizer.
 func (r *controllerRun) protectClaim(ctx context.Context, vs *unstructured.Unstructured) error {
-	failed := func(text string) error {
-		return fmt.Errorf("snapshot controller failed to update %s on API server: %s", vs.GetName(), text)
+	failed := func(name, text string) error {
+		return fmt.Errorf("snapshot controller failed to update %s on API server: %s", name, text)
 	}
 	for {
 		pvc, err := r.claimOf(ctx, sourceClaim(vs))
 		switch {
+		case errors.Is(err, errTrouble):
+			return err
 		case err != nil:
-			return failed("cannot get claim from snapshot")
+			return failed(vs.GetName(), "cannot get claim from snapshot")
 		case hasFinalizer(pvc, claimFinalizer):
 			return nil
 		case isDeleting(pvc):
-			return failed("cannot add finalizer on claim because it is being deleted")
+			return failed(pvc.GetName(), "cannot add finalizer on claim because it is being deleted")
 		}
 		err = r.patchClaim(ctx, pvc, append(pvc.GetFinalizers(), claimFinalizer))
 		if apierrors.IsConflict(err) {
 			continue
 		}
 		if err != nil {
-			return failed(err.Error())
+			return failed(pvc.GetName(), err.Error())
 		}
 		return nil
 	}
@@ -237,7 +251,11 @@ func (r *controllerRun) claimInUse(claim types.NamespacedName, vs *unstructured.
 }
 
 func (r *controllerRun) patchClaim(ctx context.Context, pvc *unstructured.Unstructured, finalizers []string) error {
-	_, err := r.client.Resource(claimsResource).Namespace(pvc.GetNamespace()).Patch(ctx, pvc.GetName(), types.MergePatchType,
-		mergePatch(finalizersPatch(finalizers), pvc.GetResourceVersion()), metav1.PatchOptions{FieldManager: "snapshot-controller"})
+	patch, err := mergePatch(finalizersPatch(finalizers), pvc.GetResourceVersion())
+	if err != nil {
+		return err
+	}
+	_, err = r.client.Resource(claimsResource).Namespace(pvc.GetNamespace()).Patch(ctx, pvc.GetName(), types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: "snapshot-controller"})
 	return err
 }

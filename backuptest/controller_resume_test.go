@@ -3,12 +3,14 @@ package backuptest_test
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -162,6 +164,19 @@ func TestControllerContentMissing(t *testing.T) {
 	})
 }
 
+func TestControllerRefusesToRun(t *testing.T) {
+	t.Parallel()
+	if err := backuptest.NewSnapshotController(nil, nil, backuptest.ControllerOptions{}).Run(t.Context()); err == nil {
+		t.Error("Run without client and driver = nil, want an error")
+	}
+	dir := t.TempDir()
+	client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
+	controller := backuptest.NewSnapshotController(client, backuptest.NewDriver(backuptest.DriverOptions{File: dir}), backuptest.ControllerOptions{})
+	if err := controller.Run(t.Context()); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("Run with a folder as driver file = %v, want an error naming it", err)
+	}
+}
+
 // runUntil runs a controller until ctx ends or a minute is over.
 func runUntil(ctx context.Context, l *lab) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -197,6 +212,7 @@ func TestControllerRidesOutTrouble(t *testing.T) {
 	tests := map[string]struct {
 		faults []backuptest.Fault
 		within time.Duration
+		shown  bool // as an error in a status, as the real controller does of its update of the claim
 	}{
 		"watch forbidden":  {faults: []backuptest.Fault{{Verb: "watch", Code: 403}}, within: 10 * time.Second},
 		"watches end":      {faults: []backuptest.Fault{{Verb: "watch", Action: backuptest.FaultEndWatch}}, within: 5 * time.Second},
@@ -204,7 +220,7 @@ func TestControllerRidesOutTrouble(t *testing.T) {
 		"watches silent":   {faults: []backuptest.Fault{{Verb: "watch", Action: backuptest.FaultSilenceWatch}}, within: 31 * time.Second},
 		"every list once":  {faults: []backuptest.Fault{{Verb: "list", Code: 500, Nth: 1, Times: 3}}, within: time.Second},
 		"writes fail":      {faults: []backuptest.Fault{{Verb: "write", Resource: "volumesnapshotcontents", Code: 500, Nth: 1, Times: 3}}, within: 10 * time.Second},
-		"answers get lost": {faults: []backuptest.Fault{{Verb: "patch", Action: backuptest.FaultLostAnswer, Nth: 1, Times: 4}}, within: 30 * time.Second},
+		"answers get lost": {faults: []backuptest.Fault{{Verb: "patch", Action: backuptest.FaultLostAnswer, Nth: 1, Times: 4}}, within: 30 * time.Second, shown: true},
 		"content's answer lost": {faults: []backuptest.Fault{
 			{Verb: "create", Resource: "volumesnapshotcontents", Action: backuptest.FaultLostAnswer, Nth: 1},
 			{Verb: "watch", Resource: "volumesnapshotcontents", Action: backuptest.FaultSilenceWatch},
@@ -230,6 +246,11 @@ func TestControllerRidesOutTrouble(t *testing.T) {
 				if ready := l.when("vs snap", "ready"); ready > tc.within {
 					t.Errorf("ready after %v, want within %v", ready, tc.within)
 				}
+				for _, state := range append(l.path("vs snap"), l.path("vsc snap")...) {
+					if strings.Contains(state, "error") && !tc.shown {
+						t.Errorf("state %q, want trouble of the API server in no status", state)
+					}
+				}
 				if held := l.driver.Snapshots(); len(held) != 1 {
 					t.Errorf("the storage holds %+v, want one snapshot", held)
 				}
@@ -246,7 +267,11 @@ func TestControllerOnBareFake(t *testing.T) {
 		kinds := map[schema.GroupVersionResource]string{
 			snapshotsGVR: "VolumeSnapshotList", contentsGVR: "VolumeSnapshotContentList", classesGVR: "VolumeSnapshotClassList",
 		}
-		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme.Scheme, kinds, backuptest.Objects(claimAndClass()...)...)
+		own := runtime.NewScheme() // the fake adds kinds to it
+		if err := scheme.AddToScheme(own); err != nil {
+			t.Fatal(err)
+		}
+		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(own, kinds, backuptest.Objects(claimAndClass()...)...)
 		driver := backuptest.NewDriver(backuptest.DriverOptions{})
 		controller := backuptest.NewSnapshotController(client, driver, backuptest.ControllerOptions{
 			Scripts: map[string]backuptest.Script{"data": {Errors: []backuptest.DriverError{{Text: "busy", Times: 1}}, ReadyAfter: time.Second}},

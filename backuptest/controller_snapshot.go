@@ -2,6 +2,7 @@ package backuptest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -120,7 +121,7 @@ func (r *controllerRun) pickUp(ctx context.Context, vs *unstructured.Unstructure
 		return r.setDefaultClass(ctx, vs)
 	}
 	if _, err := r.classOf(ctx, vs); err != nil {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, errTrouble) {
 			return waiting
 		}
 		return r.failSnapshot(ctx, vs, false, "GetSnapshotClassFailed", fmt.Sprintf("Failed to get snapshot class with error %v", err))

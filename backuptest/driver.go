@@ -20,7 +20,7 @@ type DriverOptions struct {
 	// File keeps what the storage holds, so that it survives the process. It is written beside itself and renamed before a call
 	// is answered. A missing file is an empty storage. Empty: memory only.
 	File string
-	// Clock tells the time that is recorded. Defaults to time.Now.
+	// Clock tells the time by which cuts are made and snapshots get ready; it must run as time.Now does, which is the default.
 	Clock func() time.Time
 }
 
