@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -56,7 +55,7 @@ func newFileStore(dir string, opts FileOptions, fsys atomicfile.FS) (*FileStore,
 		return nil, errors.New("file store: no directory given")
 	}
 	s := &FileStore{dir: filepath.Clean(dir), opts: opts, fs: fsys, made: map[string]struct{}{}}
-	if info, err := os.Stat(s.dir); err == nil && !info.IsDir() {
+	if isDir, err := fsys.IsDir(s.dir); err == nil && !isDir {
 		return nil, fmt.Errorf("file store: %s is not a directory", s.dir)
 	}
 	if err := s.probe(); err != nil {
@@ -86,7 +85,7 @@ func (o *FileOptions) complete() error {
 func (s *FileStore) probe() error {
 	root, sub := s.dir, "."
 	for {
-		if _, err := os.Stat(root); err == nil || !errors.Is(err, fs.ErrNotExist) || filepath.Dir(root) == root {
+		if _, err := s.fs.IsDir(root); !errors.Is(err, fs.ErrNotExist) || filepath.Dir(root) == root {
 			break
 		}
 		sub, root = filepath.Join(filepath.Base(root), sub), filepath.Dir(root)

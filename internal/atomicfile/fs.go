@@ -15,6 +15,8 @@ var ErrLocked = errors.New("file is locked")
 
 // FS is what writing a file atomically needs of a file system. [OS] is the real one; tests record and break the calls.
 type FS interface {
+	// IsDir reports whether there is a directory of that name; an error that is fs.ErrNotExist says that there is nothing.
+	IsDir(name string) (bool, error)
 	// Mkdir makes one directory; an existing one is an error that is fs.ErrExist.
 	Mkdir(dir string) error
 	// ReadFile returns the file's content, [ErrTooLarge] when it has more than limit bytes.
@@ -49,6 +51,15 @@ const (
 type OS struct{}
 
 var _ FS = OS{}
+
+// IsDir implements [FS].
+func (OS) IsDir(name string) (bool, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return false, err
+	}
+	return info.IsDir(), nil
+}
 
 // Mkdir implements [FS].
 func (OS) Mkdir(dir string) error { return os.Mkdir(dir, dirMode) }
