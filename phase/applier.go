@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
-
-	"github.com/go-logr/logr"
 )
 
 // ApplierOptions are the optional parts of an [Applier]. The zero value works.
@@ -93,7 +90,7 @@ func (a *Applier[P]) Machine() *Machine[P] { return a.machine }
 // without an answer and other changes of the object are dealt with until ctx ends or RetryFor has passed ([ErrGaveUp]);
 // the last error is wrapped. [ErrUnknownOutcome] then says that the change may have been written.
 func (a *Applier[P]) Apply(ctx context.Context, from State[P], ev Event, reason string) (_ State[P], err error) {
-	defer recovered(&err)
+	defer recovered(ctx, &err)
 	word, message := eventReason(ev, reason)
 	return a.apply(ctx, from, ev, word, message)
 }
@@ -104,7 +101,7 @@ func (a *Applier[P]) Apply(ctx context.Context, from State[P], ev Event, reason 
 // error that comes while the work has to stay where it is, is recorded at once. Reason and message come from
 // [Tally.Cause]. The errors are those of Apply and Outcome.
 func (a *Applier[P]) Advance(ctx context.Context, from State[P], t Tally) (_ State[P], err error) {
-	defer recovered(&err)
+	defer recovered(ctx, &err)
 	reason, message := t.Cause()
 	switch from.Reason {
 	case ReasonCanceled:
@@ -182,30 +179,4 @@ func (a *Applier[P]) now() time.Time { return a.clock().Round(0).UTC() }
 
 func (a *Applier[P]) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, a.retryFor, fmt.Errorf("%w after %v", ErrGaveUp, a.retryFor))
-}
-
-// observe tells the hook. The caller holds no lock.
-func (a *Applier[P]) observe(ctx context.Context, c Change[P]) {
-	log := logr.FromContextOrDiscard(ctx)
-	log.Info("phase changed", "from", string(c.From), "to", string(c.To), "event", string(c.Event), "reason", c.Reason)
-	if a.hooks.Transition != nil {
-		hook(log, "Transition", func() { a.hooks.Transition(ctx, c) })
-	}
-}
-
-// hook calls a hook; a panic in it changes nothing.
-func hook(log logr.Logger, name string, fn func()) {
-	defer func() {
-		if r := recover(); r != nil {
-			log.Error(fmt.Errorf("%w: %v", ErrPanic, r), "phase hook panicked", "hook", name, "stack", string(debug.Stack()))
-		}
-	}()
-	fn()
-}
-
-// recovered turns a panic of a user's Object, Record or Clock into an error.
-func recovered(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("%w: %v (%w)\n%s", ErrPanic, r, ErrUnknownOutcome, debug.Stack())
-	}
 }

@@ -27,7 +27,7 @@ const maxRounds = 10
 // An error of the record is returned with the state of the object. [ErrUnknownPhase] says that object or record are in a
 // phase that the machine does not have; nothing is changed then. The other errors are those of Apply.
 func (a *Applier[P]) Load(ctx context.Context) (_ State[P], err error) {
-	defer recovered(&err)
+	defer recovered(ctx, &err)
 	bounded, cancel := a.bound(ctx)
 	defer cancel()
 	var state State[P]

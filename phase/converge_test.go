@@ -111,7 +111,7 @@ func TestLoadConvergesEveryPair(t *testing.T) {
 }
 
 // P6: the exception: an object that was ended alone because the store was dead is the truth, even if the record is a
-// terminal one of a write whose answer got lost. Rows phase-17, fin-23.
+// terminal one of a write whose answer got lost.
 func TestStoreUnavailableMakesTheObjectTheTruth(t *testing.T) {
 	t.Parallel()
 	for _, recorded := range []MyPhase{phase.InProgress, phase.FinalizingPartiallyFailed, phase.PartiallyFailed, phase.Completed} {
@@ -231,8 +231,13 @@ func TestLoadGivesUpOnRestlessObjects(t *testing.T) {
 	}
 	restless := &flicker{Memory: phase.NewMemory(phase.State[MyPhase]{Phase: phase.InProgress})}
 	b := newApplier(t, restless, phase.ApplierOptions[MyPhase]{Record: &flicker{}})
-	if _, err := b.Load(t.Context()); !errors.Is(err, phase.ErrConflict) {
+	state, err := b.Load(t.Context())
+	if !errors.Is(err, phase.ErrConflict) {
 		t.Errorf("Load = %v, want ErrConflict", err)
+	}
+	_, err = b.Apply(t.Context(), state, phase.EventFinalize, "")
+	if conflict, ok := errors.AsType[*phase.ConflictError](err); !ok || conflict.Expected != phase.InProgress || conflict.Wanted != phase.Finalizing {
+		t.Errorf("Apply with a record that refuses = %v, want a ConflictError", err)
 	}
 }
 

@@ -94,7 +94,7 @@ func (e *IllegalTransitionError) Unwrap() []error {
 type ConflictError struct {
 	Expected string // the phase from which the change should have started
 	Wanted   string // the phase to which it should have led
-	Found    string // the phase that was found
+	Found    string // the phase that was found; empty if that is not known
 	Owner    string // the owner that was found; empty if there is none
 	Replaced bool   // the object, or the record, now belongs to another UID
 	Err      error  // the refusal; may be nil
@@ -102,7 +102,10 @@ type ConflictError struct {
 
 // Error returns what was expected, wanted and found.
 func (e *ConflictError) Error() string {
-	text := fmt.Sprintf("%v: expected %q to move to %q, found %q", ErrConflict, e.Expected, e.Wanted, e.Found)
+	text := fmt.Sprintf("%v: expected %q to move to %q", ErrConflict, e.Expected, e.Wanted)
+	if e.Found != "" {
+		text += fmt.Sprintf(", found %q", e.Found)
+	}
 	if e.Owner != "" {
 		text += fmt.Sprintf(" owned by %q", e.Owner)
 	}

@@ -71,38 +71,46 @@ type path struct {
 	events []phase.Event
 }
 
-// everyPath calls fn for each way from the initial phase to one without an exit. A transition to the same phase is
-// walked once a visit.
-func everyPath(transitions []phase.Transition[MyPhase], initial MyPhase, fn func(path)) {
-	var walk func(p path, loops map[phase.Event]bool)
-	walk = func(p path, loops map[phase.Event]bool) {
-		last := p.phases[len(p.phases)-1]
-		exits := 0
-		for _, tr := range transitions {
-			if tr.From != last {
-				continue
-			}
-			exits++
-			next := path{append(slices.Clone(p.phases), tr.To), append(slices.Clone(p.events), tr.Event)}
-			if tr.To != last && slices.Contains(p.phases, tr.To) {
-				fn(next) // a circle: the path ends where it would never end
-				continue
-			}
-			if tr.To != last {
-				walk(next, map[phase.Event]bool{})
-				continue
-			}
-			if !loops[tr.Event] {
-				inner := maps.Clone(loops)
-				inner[tr.Event] = true
-				walk(next, inner)
-			}
-		}
-		if exits == 0 {
-			fn(p)
-		}
+// everyPath calls fn for each way from the initial phase to one without an exit, until fn returns false. A transition to
+// the same phase is walked once a visit. The path is fn's during the call only.
+func everyPath(transitions []phase.Transition[MyPhase], initial MyPhase, fn func(path) bool) {
+	exits := map[MyPhase][]phase.Transition[MyPhase]{}
+	for _, tr := range transitions {
+		exits[tr.From] = append(exits[tr.From], tr)
 	}
-	walk(path{phases: []MyPhase{initial}}, map[phase.Event]bool{})
+	p := path{phases: []MyPhase{initial}}
+	var walk func() bool
+	step := func(tr phase.Transition[MyPhase], next func() bool) bool {
+		p.phases, p.events = append(p.phases, tr.To), append(p.events, tr.Event)
+		goOn := next()
+		p.phases, p.events = p.phases[:len(p.phases)-1], p.events[:len(p.events)-1]
+		return goOn
+	}
+	end := func() bool { return fn(p) }
+	walk = func() bool {
+		last := p.phases[len(p.phases)-1]
+		if len(exits[last]) == 0 {
+			return fn(p)
+		}
+		visit := len(p.phases) // where the visit to last began
+		for visit > 1 && p.phases[visit-2] == last {
+			visit--
+		}
+		for _, tr := range exits[last] {
+			next := walk
+			switch {
+			case tr.To == last && slices.Contains(p.events[visit-1:], tr.Event):
+				continue
+			case tr.To != last && slices.Contains(p.phases, tr.To):
+				next = end // a circle: the path ends where it would never end
+			}
+			if !step(tr, next) {
+				return false
+			}
+		}
+		return true
+	}
+	walk()
 }
 
 // checkPath holds one whole path against P2, independently of the package's own checks: it knows phases by what the
@@ -128,10 +136,9 @@ func checkPath(m *phase.Machine[MyPhase], p path) error {
 		processed = processed || spec.Class == phase.ClassWorking || spec.Class == phase.ClassWaiting
 		finalized = finalized || spec.Class == phase.ClassFinalizing
 		if i < len(p.events) {
-			switch ev := p.events[i]; ev {
-			case phase.EventCancel, phase.EventFatal, phase.EventWaitPartiallyFailed, phase.EventFinalizePartiallyFailed:
-				failed = true
-			}
+			failed = failed || slices.Contains([]phase.Event{
+				phase.EventCancel, phase.EventFatal, phase.EventWaitPartiallyFailed, phase.EventFinalizePartiallyFailed,
+			}, p.events[i])
 		}
 	}
 	if last := p.phases[len(p.phases)-1]; !m.IsTerminal(last) {
@@ -148,7 +155,7 @@ func TestEveryPath(t *testing.T) {
 			t.Parallel()
 			paths, ends := 0, map[MyPhase]int{}
 			seen := map[MyPhase]bool{}
-			everyPath(m.Transitions(), m.Initial(), func(p path) {
+			everyPath(m.Transitions(), m.Initial(), func(p path) bool {
 				paths++
 				ends[p.phases[len(p.phases)-1]]++
 				for _, at := range p.phases {
@@ -157,6 +164,7 @@ func TestEveryPath(t *testing.T) {
 				if err := checkPath(m, p); err != nil {
 					t.Errorf("path %v by %v: %v", p.phases, p.events, err)
 				}
+				return true
 			})
 			for _, p := range m.Phases() {
 				if spec, _ := m.Spec(p); !seen[p] && !spec.External {

@@ -168,7 +168,7 @@ func TestHelpedWriteIsObservedOnce(t *testing.T) {
 // failure and no accepted cancel lost, and record and object agree in the end. Rows phase-8, phase-9, phase-11.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	seeds := uint64(400)
+	seeds := uint64(200)
 	if testing.Short() {
 		seeds = 50
 	}
@@ -187,7 +187,7 @@ func TestModel(t *testing.T) {
 // one terminal phase and no failure lost.
 func TestModelUnconditionalStore(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(100) {
+	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) { model(t, seed, true) })
 	}
 }
@@ -211,13 +211,13 @@ func model(t *testing.T, seed uint64, unconditional bool) {
 		s.final = s.waiting
 	}
 	writers := 1 + rng.IntN(3)
+	cancels, delay := rng.IntN(3) == 0, time.Duration(rng.IntN(60))*time.Millisecond
 	var wg sync.WaitGroup
 	for i := range writers {
 		wg.Go(func() { workUntilEnd(t, w, s, options{owner: fmt.Sprint("owner-", i), unconditional: unconditional}) })
 	}
 	canceled := false
-	if rng.IntN(3) == 0 {
-		delay := time.Duration(rng.IntN(60)) * time.Millisecond
+	if cancels {
 		wg.Go(func() {
 			time.Sleep(delay)
 			canceled = cancelOnce(w.start(t, options{owner: "alice", unconditional: unconditional}))

@@ -58,25 +58,28 @@ func isWord(s string) bool {
 // eventReason splits the text given with an event. For EventCancel and EventFatal the reason is one of the package's,
 // because the outcome is read from it; any other text is their message.
 func eventReason(ev Event, text string) (reason, message string) {
+	text = strings.TrimSpace(text)
 	reason, message = SplitReason(text)
-	own, known := "", false
+	decides := strength(reason) >= strengthFatal
 	switch ev {
 	case EventCancel, EventCanceled:
-		own, known = ReasonCanceled, reason == ReasonCanceled
-	case EventFatal, EventFailed:
-		own, known = ReasonFatal, reason == ReasonFatal || reason == ReasonStoreUnavailable
-	case EventInvalid:
-		own, known = ReasonInvalid, reason != ""
-	default:
-		if strength(reason) >= strengthFatal { // the outcome is read from these words; other events do not record them
-			return "", strings.TrimSpace(text)
+		if reason != ReasonCanceled {
+			return ReasonCanceled, text
 		}
-		return reason, message
+	case EventFatal, EventFailed:
+		if reason == ReasonCanceled || !decides {
+			return ReasonFatal, text
+		}
+	case EventInvalid:
+		if reason == "" || decides {
+			return ReasonInvalid, text
+		}
+	default:
+		if decides { // the outcome is read from these words; other events do not record them
+			return "", text
+		}
 	}
-	if known {
-		return reason, message
-	}
-	return own, strings.TrimSpace(text)
+	return reason, message
 }
 
 // strengthFatal and more are the reasons that decide the outcome.

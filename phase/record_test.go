@@ -241,7 +241,7 @@ func TestFollows(t *testing.T) {
 	}
 }
 
-// O13 for this package's record: hostile input never panics, and what is accepted survives a round trip.
+// Hostile input never panics, and what is accepted survives a round trip.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"version":1,"uid":"uid-1","from":"New","to":"InProgress","at":"2031-05-01T12:00:00Z"}`))
 	f.Add([]byte(`{"version":1,"uid":"uid-1","from":"a","to":"b","at":"2031-05-01T12:00:00+23:59","started":"2031-05-01T12:00:00Z","terminal":true}`))

@@ -86,14 +86,3 @@ type Record[P ~string] interface {
 	// try again.
 	Save(ctx context.Context, c Change[P]) error
 }
-
-// Hooks are told what happened; each may be nil. They run in the caller's goroutine, after the fact, with no lock held. A
-// panic in one is logged and changes nothing. Over a crash a call may be missing, never repeated for one write.
-type Hooks[P ~string] struct {
-	// Transition is called after the object was written, once for every change that this process wrote. If another process
-	// wrote the change in our place, that one calls it.
-	Transition func(ctx context.Context, c Change[P])
-	// Diverged is called when Load finds object and record in different phases, before it brings them together. The record's
-	// phase is empty if there is none.
-	Diverged func(ctx context.Context, object State[P], record P)
-}

@@ -16,14 +16,15 @@ type (
 
 // small is a valid machine without waiting phases and without cancel; the tests below break it.
 func small() ([]spec, []transition) {
-	return []spec{
+	specs := []spec{
 		{Phase: "Idle", Class: phase.ClassReady},
 		{Phase: "Work", Class: phase.ClassWorking},
 		{Phase: "End", Class: phase.ClassFinalizing},
 		{Phase: "EndBad", Class: phase.ClassFinalizing, Failing: true},
 		{Phase: "Done", Class: phase.ClassTerminal},
 		{Phase: "Bad", Class: phase.ClassTerminal, Failing: true},
-	}, []transition{
+	}
+	return specs, []transition{
 		{From: "Idle", Event: phase.EventStart, To: "Work"},
 		{From: "Idle", Event: phase.EventFatal, To: "Bad"},
 		{From: "Work", Event: phase.EventFinalize, To: "End"},
@@ -245,7 +246,7 @@ func TestNewMachineRefuses(t *testing.T) {
 
 // names says whether one of the joined faults is about this phase and event.
 func names(err error, at string, ev phase.Event) bool {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // the join itself is looked into
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return false
 	}
@@ -300,10 +301,9 @@ func TestMutations(t *testing.T) {
 			refused++
 		}
 		var fault error
-		everyPath(rows, base.Initial(), func(p path) {
-			if fault == nil {
-				fault = checkPath(base, p)
-			}
+		everyPath(rows, base.Initial(), func(p path) bool {
+			fault = checkPath(base, p)
+			return fault == nil
 		})
 		if fault != nil {
 			bad++

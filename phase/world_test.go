@@ -236,13 +236,18 @@ func (r *remote) Get(ctx context.Context) (phase.State[MyPhase], error) {
 	return r.world.object.Get(ctx)
 }
 
-func (r *remote) Update(ctx context.Context, old phase.State[MyPhase], c phase.Change[MyPhase]) (next phase.State[MyPhase], err error) {
+func (r *remote) Update(ctx context.Context, old phase.State[MyPhase], c phase.Change[MyPhase]) (phase.State[MyPhase], error) {
 	alive := context.WithoutCancel(ctx)
-	err = r.world.write(ctx, r.kill, fmt.Sprintf("object %s", c.To), func() (err error) {
-		next, err = r.world.object.Update(alive, old, c)
+	answer := make(chan phase.State[MyPhase], 1)
+	err := r.world.write(ctx, r.kill, fmt.Sprintf("object %s", c.To), func() error {
+		next, err := r.world.object.Update(alive, old, c)
+		answer <- next
 		return err
 	})
-	return next, err
+	if err != nil {
+		return phase.State[MyPhase]{}, err // a late write may come yet
+	}
+	return <-answer, nil
 }
 
 // slot is the world's document as one process sees it: it remembers the version it loaded, as operations.Slot does.

@@ -27,10 +27,13 @@ func (a *Applier[P]) get(ctx context.Context) (State[P], error) {
 // save writes the record, with retries.
 func (a *Applier[P]) save(ctx context.Context, c Change[P]) error {
 	err := a.try(ctx, func(ctx context.Context) error { return a.record.Save(ctx, c) })
-	if err != nil {
-		return fmt.Errorf("save record: %w", err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if _, typed := errors.AsType[*ConflictError](err); errors.Is(err, ErrConflict) && !typed {
+		err = &ConflictError{Expected: string(c.From), Wanted: string(c.To), Err: err}
+	}
+	return fmt.Errorf("save record: %w", err)
 }
 
 // write brings c to the object if that is still in the state old. It says whether this process wrote it: with a record,

@@ -1,0 +1,47 @@
+package phase
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/go-logr/logr"
+)
+
+// Hooks are told what happened; each may be nil. They run in the caller's goroutine, after the fact, with no lock held. A
+// panic in one is logged and changes nothing. Over a crash a call may be missing, never repeated for one write.
+type Hooks[P ~string] struct {
+	// Transition is called after the object was written, once for every change that this process wrote. If another process
+	// wrote the change in our place, that one calls it.
+	Transition func(ctx context.Context, c Change[P])
+	// Diverged is called when Load finds object and record in different phases, before it brings them together. The record's
+	// phase is empty if there is none.
+	Diverged func(ctx context.Context, object State[P], record P)
+}
+
+// observe tells the hook. The caller holds no lock.
+func (a *Applier[P]) observe(ctx context.Context, c Change[P]) {
+	log := logr.FromContextOrDiscard(ctx)
+	log.Info("phase changed", "from", string(c.From), "to", string(c.To), "event", string(c.Event), "reason", c.Reason)
+	if a.hooks.Transition != nil {
+		hook(log, "Transition", func() { a.hooks.Transition(ctx, c) })
+	}
+}
+
+// hook calls a hook; a panic in it changes nothing.
+func hook(log logr.Logger, name string, fn func()) {
+	defer func() {
+		if r := recover(); r != nil {
+			log.Error(fmt.Errorf("%w: %v", ErrPanic, r), "phase hook panicked", "hook", name, "stack", string(debug.Stack()))
+		}
+	}()
+	fn()
+}
+
+// recovered turns a panic of a user's Object, Record or Clock into an error.
+func recovered(ctx context.Context, err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%w: %v (%w)", ErrPanic, r, ErrUnknownOutcome)
+		logr.FromContextOrDiscard(ctx).Error(*err, "phase callback panicked", "stack", string(debug.Stack()))
+	}
+}
