@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -34,6 +35,9 @@ func newMap(t *testing.T, store operations.Store) *operations.Map {
 	}
 	return m
 }
+
+// contains reports whether the error's text has a part.
+func contains(err error, part string) bool { return strings.Contains(err.Error(), part) }
 
 // op returns an operation that runs.
 func op(id string) operations.Operation {
