@@ -1,0 +1,157 @@
+package operations_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/sheetanchor/sheetanchor/operations"
+)
+
+// copies is an action: it knows how far its copies are and can stop them.
+type copies map[string]int64
+
+func (c copies) Progress(_ context.Context, id string) (operations.Progress, error) {
+	done, ok := c[id]
+	if !ok {
+		return operations.Progress{}, operations.Permanent(errors.New("no such copy"))
+	}
+	c[id] = done + 50
+	if done >= 100 {
+		return operations.Progress{State: operations.StateCompleted, Completed: 100, Total: 100, Units: "MB"}, nil
+	}
+	return operations.Progress{State: operations.StateRunning, Completed: done, Total: 100, Units: "MB"}, nil
+}
+
+func (c copies) Cancel(_ context.Context, id string) error {
+	delete(c, id)
+	return nil
+}
+
+// A reconciler calls Step and comes back when it says so. Here a loop stands for the workqueue.
+func ExamplePoller_Step() {
+	ctx := context.Background()
+	m, err := operations.NewMap(operations.NewMemoryStore(), operations.BackupForm, operations.MapOptions{})
+	if err != nil {
+		panic(err)
+	}
+	key := operations.Key{Namespace: "app", Name: "nightly", UID: "5e1f"}
+	_, err = m.Update(ctx, key, func(l *operations.List) error {
+		return l.Merge(operations.Operation{ID: "data", Action: "example.com/copy"}, operations.Operation{ID: "lost", Action: "example.com/copy"})
+	})
+	if err != nil {
+		panic(err)
+	}
+
+	poller, err := operations.NewPoller(m, map[string]operations.Action{"example.com/copy": copies{"data": 0}}, operations.PollerOptions{
+		Fast: time.Millisecond,
+	})
+	if err != nil {
+		panic(err)
+	}
+	for {
+		res, err := poller.Step(ctx, key)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Printf("%d running, %d completed, %d failed\n", res.Summary.Running, res.Summary.Completed, res.Summary.Failed)
+		if res.Done {
+			break
+		}
+		time.Sleep(res.RequeueAfter)
+	}
+	sum, err := m.Complete(ctx, key)
+	fmt.Println(sum.Total, err)
+	// Output:
+	// 1 running, 0 completed, 1 failed
+	// 1 running, 0 completed, 1 failed
+	// 0 running, 1 completed, 1 failed
+	// 2 <nil>
+}
+
+// A record in a directory outlives the process, as Velero's file.
+func ExampleNewFileStore() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "store")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	store, err := operations.NewFileStore(dir, operations.FileOptions{})
+	if err != nil {
+		panic(err)
+	}
+	key := operations.Key{Namespace: "app", Name: "nightly", UID: "5e1f"}
+	for range 2 { // two processes, one after the other
+		m, err := operations.NewMap(store, operations.BackupForm, operations.MapOptions{})
+		if err != nil {
+			panic(err)
+		}
+		rec, err := m.Update(ctx, key, func(l *operations.List) error {
+			return l.Merge(operations.Operation{ID: "data", Action: "example.com/copy"})
+		})
+		fmt.Println(rec.Summary().Total, err)
+	}
+	_, err = os.Stat(dir + "/" + operations.BackupForm.FileName(key.Name))
+	fmt.Println(err)
+	// Output:
+	// 1 <nil>
+	// 1 <nil>
+	// <nil>
+}
+
+// Get, change, put: a record that was overtaken is refused.
+func ExampleMap_Put() {
+	ctx := context.Background()
+	m, err := operations.NewMap(operations.NewMemoryStore(), operations.RestoreForm, operations.MapOptions{})
+	if err != nil {
+		panic(err)
+	}
+	key := operations.Key{Namespace: "app", Name: "restore-1", UID: "77aa"}
+	mine, _ := m.Get(ctx, key)
+	theirs, _ := m.Get(ctx, key)
+	if err := errors.Join(mine.List.Add(operations.Operation{ID: "a"}), theirs.List.Add(operations.Operation{ID: "b"})); err != nil {
+		panic(err)
+	}
+	_, err = m.Put(ctx, mine)
+	fmt.Println(err)
+	_, err = m.Put(ctx, theirs)
+	fmt.Println(errors.Is(err, operations.ErrConflict))
+	// Output:
+	// <nil>
+	// true
+}
+
+// A slot keeps any small document in a store.
+func ExampleSlot() {
+	ctx := context.Background()
+	slot := operations.NewSlot(operations.NewMemoryStore(), "backups/nightly/checkpoint.json")
+	data, err := slot.Load(ctx)
+	fmt.Println(data == nil, err)
+	err = slot.Save(ctx, []byte(`{"step":1}`))
+	fmt.Println(err)
+	data, err = slot.Load(ctx)
+	fmt.Println(string(data), err)
+	// Output:
+	// true <nil>
+	// <nil>
+	// {"step":1} <nil>
+}
+
+// A list is a value: copies are independent.
+func ExampleList() {
+	var l operations.List
+	if err := l.Add(operations.Operation{ID: "a", Status: operations.Status{Phase: operations.PhaseFailed}}); err != nil {
+		panic(err)
+	}
+	c := l
+	err := c.Add(operations.Operation{ID: "a"})
+	fmt.Println(errors.Is(err, operations.ErrDuplicate))
+	err = c.Merge(operations.Operation{ID: "a"}, operations.Operation{ID: "b"})
+	fmt.Println(err, l.Len(), c.Len(), c.Summary().Failed)
+	// Output:
+	// true
+	// <nil> 1 2 1
+}
