@@ -3,6 +3,7 @@ package csisnapshot_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -58,6 +59,7 @@ type waitLab struct {
 	driver     *backuptest.Driver
 	controller *backuptest.SnapshotController
 	start      time.Time
+	trouble    func(*http.Request, apirequest.Info) error // met by the client's requests, not by the controller's
 	names      csisnapshot.Names
 	owner      csisnapshot.Owner
 	stop       context.CancelFunc
@@ -79,9 +81,20 @@ func newWaitLab(t *testing.T, adapter string, opts backuptest.ControllerOptions,
 	counter := &apirequest.Counter{}
 	config.Wrap(counter.Wrap)
 	l := &waitLab{
-		T: t, cluster: cluster, client: adapters[adapter](t, config), counter: counter, driver: backuptest.NewDriver(backuptest.DriverOptions{}),
+		T: t, cluster: cluster, counter: counter, driver: backuptest.NewDriver(backuptest.DriverOptions{}),
 		start: time.Now(), owner: csisnapshot.Owner{UID: "0c2e9e0a-5b2f-4d55-a1c8-7a2f8f1b7c11", Namespace: "backups", Name: "nightly"},
 	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if l.trouble != nil {
+				if err := l.trouble(r, apirequest.Parse(r)); err != nil {
+					return nil, err
+				}
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	l.client = adapters[adapter](t, config)
 	l.controller = backuptest.NewSnapshotController(control, l.driver, opts)
 	ctx, stop := context.WithCancel(t.Context())
 	l.stop = stop
@@ -93,6 +106,10 @@ func newWaitLab(t *testing.T, adapter string, opts backuptest.ControllerOptions,
 	t.Cleanup(l.stopController)
 	return l
 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // stopController ends the controller, as when it is not installed.
 func (l *waitLab) stopController() { l.stop(); l.all.Wait() }
