@@ -331,11 +331,11 @@ func FuzzCheckpoint(f *testing.F) {
 	})
 }
 
-func readFile(t testing.TB, name string) []byte {
-	t.Helper()
+func readFile(tb testing.TB, name string) []byte {
+	tb.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return data
 }

@@ -99,14 +99,14 @@ func operation(snapshot string, phase operations.Phase, text string) operations.
 }
 
 // opsMap returns a map that holds ops.
-func opsMap(t testing.TB, ops ...operations.Operation) *operations.Map {
-	t.Helper()
+func opsMap(tb testing.TB, ops ...operations.Operation) *operations.Map {
+	tb.Helper()
 	m, err := operations.NewMap(operations.NewMemoryStore(), operations.BackupForm, operations.MapOptions{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	if _, err := m.Update(t.Context(), key, func(l *operations.List) error { return l.Add(ops...) }); err != nil {
-		t.Fatal(err)
+	if _, err := m.Update(tb.Context(), key, func(l *operations.List) error { return l.Add(ops...) }); err != nil {
+		tb.Fatal(err)
 	}
 	return m
 }
@@ -119,30 +119,30 @@ func cutRecord(name string) volumeinfo.BackupRecord {
 	}
 }
 
-func recordsDoc(t testing.TB, records ...volumeinfo.BackupRecord) *memory {
-	t.Helper()
+func recordsDoc(tb testing.TB, records ...volumeinfo.BackupRecord) *memory {
+	tb.Helper()
 	data, err := volumeinfo.Encode(records)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return &memory{data: data}
 }
 
-func recordsOf(t testing.TB, doc *memory) []volumeinfo.BackupRecord {
-	t.Helper()
+func recordsOf(tb testing.TB, doc *memory) []volumeinfo.BackupRecord {
+	tb.Helper()
 	records, err := volumeinfo.DecodeBackup(doc.data, volumeinfo.Limits{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return records
 }
 
 // runOnce runs hooks to their end in a new process without a checkpoint.
-func runOnce(t testing.TB, hooks ...finalize.Hook) finalize.Report {
-	t.Helper()
-	report, err := mustNew(t, hooks, finalize.Options{}).Run(t.Context())
+func runOnce(tb testing.TB, hooks ...finalize.Hook) finalize.Report {
+	tb.Helper()
+	report, err := mustNew(tb, hooks, finalize.Options{}).Run(tb.Context())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return report
 }

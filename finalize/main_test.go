@@ -85,11 +85,11 @@ func untilDone(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-func mustNew(t testing.TB, hooks []finalize.Hook, opts finalize.Options) *finalize.Runner {
-	t.Helper()
+func mustNew(tb testing.TB, hooks []finalize.Hook, opts finalize.Options) *finalize.Runner {
+	tb.Helper()
 	r, err := finalize.New(hooks, opts)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return r
 }

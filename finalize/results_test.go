@@ -15,28 +15,28 @@ import (
 	"github.com/sheetanchor/sheetanchor/finalize"
 )
 
-func zipped(t testing.TB, text []byte) []byte {
-	t.Helper()
+func zipped(tb testing.TB, text []byte) []byte {
+	tb.Helper()
 	var buf bytes.Buffer
 	zip := gzip.NewWriter(&buf)
 	if _, err := zip.Write(text); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := zip.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return buf.Bytes()
 }
 
-func unzipped(t testing.TB, data []byte) []byte {
-	t.Helper()
+func unzipped(tb testing.TB, data []byte) []byte {
+	tb.Helper()
 	zip, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	text, err := io.ReadAll(zip)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return text
 }

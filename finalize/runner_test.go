@@ -161,7 +161,7 @@ func TestLater(t *testing.T) {
 			}
 		}
 		time.Sleep(7 * time.Minute)
-		if res, err = r.Step(t.Context()); err != nil || calls != 2 || doc.writes != writes {
+		if _, err := r.Step(t.Context()); err != nil || calls != 2 || doc.writes != writes {
 			t.Errorf("second call: %d calls, %d writes (%v), want 2 and none: nothing changed", calls, doc.writes-writes, err)
 		}
 		report, err := r.Run(t.Context())

@@ -1,7 +1,6 @@
 package finalize
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -27,33 +26,18 @@ func WriteResults(doc Document, ops Operations, key operations.Key, after ...str
 // three times.
 func MergeResults(doc Document, sources []ResultSource, after ...string) Hook {
 	return Hook{Name: "write-results", After: after, Retries: 3, Run: func(ctx context.Context) error {
-		data, err := doc.Load(ctx)
-		if err != nil {
-			return fmt.Errorf("read results: %w", err)
-		}
-		results, err := DecodeResults(data, 0)
-		if err != nil {
-			return fmt.Errorf("read results: %w", err)
-		}
+		var all Results
 		var faults []error
 		for _, source := range sources {
 			more, err := source(ctx)
 			faults = append(faults, err)
-			results.Merge(more)
+			all.Merge(more)
 		}
 		if report, ok := SoFar(ctx); ok {
-			results.Merge(report.Results())
+			all.Merge(report.Results())
 		}
-		next, err := EncodeResults(results)
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(next, data) {
-			if err := doc.Save(ctx, next); err != nil {
-				faults = append(faults, fmt.Errorf("write results: %w", err))
-			}
-		}
-		return errors.Join(faults...)
+		_, err := AddResults(ctx, doc, all)
+		return errors.Join(append(faults, err)...)
 	}}
 }
 

@@ -23,8 +23,8 @@ func TestKeysAreTheStructTags(t *testing.T) {
 	} {
 		typ := reflect.TypeOf(tc.value)
 		var tags []string
-		for i := range typ.NumField() {
-			if tag, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ","); tag != "-" {
+		for field := range typ.Fields() {
+			if tag, _, _ := strings.Cut(field.Tag.Get("json"), ","); tag != "-" {
 				tags = append(tags, tag)
 			}
 		}

@@ -17,54 +17,54 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func readFile(t testing.TB, name string) []byte {
-	t.Helper()
+func readFile(tb testing.TB, name string) []byte {
+	tb.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return data
 }
 
-func zipped(t testing.TB, text []byte) []byte {
-	t.Helper()
+func zipped(tb testing.TB, text []byte) []byte {
+	tb.Helper()
 	var buf bytes.Buffer
 	zip := gzip.NewWriter(&buf)
 	if _, err := zip.Write(text); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := zip.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return buf.Bytes()
 }
 
-func unzipped(t testing.TB, data []byte) []byte {
-	t.Helper()
+func unzipped(tb testing.TB, data []byte) []byte {
+	tb.Helper()
 	zip, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	text, err := io.ReadAll(zip)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return text
 }
 
-func indented(t testing.TB, text []byte) []byte {
-	t.Helper()
+func indented(tb testing.TB, text []byte) []byte {
+	tb.Helper()
 	var buf bytes.Buffer
 	if err := json.Indent(&buf, text, "", "  "); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return buf.Bytes()
 }
 
-func anyJSON(t testing.TB, text []byte) (v any) {
-	t.Helper()
+func anyJSON(tb testing.TB, text []byte) (v any) {
+	tb.Helper()
 	if err := json.Unmarshal(text, &v); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return v
 }

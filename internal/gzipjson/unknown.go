@@ -17,7 +17,7 @@ func Unknown(object []byte, known []string) (map[string]json.RawMessage, error) 
 	}
 	maps.DeleteFunc(members, func(key string, _ json.RawMessage) bool { return contains(known, key) })
 	if len(members) == 0 {
-		return nil, nil
+		members = nil
 	}
 	return members, nil
 }
