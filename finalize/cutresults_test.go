@@ -34,29 +34,29 @@ func TestCutResults(t *testing.T) {
 			report: &csisnapshot.Report{Batches: []csisnapshot.BatchReport{{Pods: []csisnapshot.PodReport{
 				{Namespace: "app", Name: "db-0", HookErrors: []*csisnapshot.HookError{failed}, Err: errors.Join(nil, failed)},
 			}}}},
-			errors: one("hook cut: app/db-0: post hook thaw in pod app/db-0: exit 1"),
+			errors: one("cut: app/db-0: post hook thaw in pod app/db-0: exit 1"),
 		},
 		"hook that may fail": {
 			reason: "its owner said Continue",
 			report: &csisnapshot.Report{Batches: []csisnapshot.BatchReport{{Pods: []csisnapshot.PodReport{
 				{Namespace: "app", Name: "db-0", HookErrors: []*csisnapshot.HookError{passed}},
 			}}}},
-			warnings: one("hook cut: app/db-0: pre hook sync in pod app/db-0: exit 2"),
+			warnings: one("cut: app/db-0: pre hook sync in pod app/db-0: exit 2"),
 		},
 		"cut outside the window": {
 			reason:   "the snapshot is good but not what the hooks were meant for",
 			report:   &csisnapshot.Report{Volumes: []csisnapshot.VolumeReport{{Namespace: "app", Claim: "data", NotCutInWindow: true}}},
-			warnings: one("hook cut: app/data: the snapshot was not cut while the pod was frozen"),
+			warnings: one("cut: app/data: the snapshot was not cut while the pod was frozen"),
 		},
 		"leftover that stays frozen": {
 			reason: "somebody must look",
 			report: &csisnapshot.Report{Leftovers: []csisnapshot.ThawReport{{Pod: pod, Outcome: csisnapshot.ThawFailed, Err: failed}}},
-			errors: one("hook cut: app/db-0: left frozen by an earlier process and not thawed: post hook thaw in pod app/db-0: exit 1"),
+			errors: one("cut: app/db-0: left frozen by an earlier process and not thawed: post hook thaw in pod app/db-0: exit 1"),
 		},
 		"leftover that is another pod now": {
 			reason:   "it was not touched",
 			report:   &csisnapshot.Report{Leftovers: []csisnapshot.ThawReport{{Pod: pod, Outcome: csisnapshot.ThawPodRecreated}}},
-			warnings: one("hook cut: app/db-0: left frozen by an earlier process: pod recreated"),
+			warnings: one("cut: app/db-0: left frozen by an earlier process: pod recreated"),
 		},
 		"leftover that was thawed": {
 			reason: "all is well",
