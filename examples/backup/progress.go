@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/sheetanchor/sheetanchor/csisnapshot"
+	"github.com/sheetanchor/sheetanchor/finalize"
+	"github.com/sheetanchor/sheetanchor/operations"
+	"github.com/sheetanchor/sheetanchor/phase"
+)
+
+// progress listens to every package and shows what happens: plain lines, on a terminal with one line that changes in
+// place, and nothing but the result with -o json. It is safe for concurrent use.
+type progress struct {
+	stdout   io.Writer
+	json     bool
+	terminal bool
+	started  time.Time
+
+	mu          sync.Mutex
+	transitions []transition
+	claims      map[string]string // of snapshots
+	total, cut  int
+	shown       bool // a line that changes in place is on the screen
+}
+
+func newProgress(opts options, stdout io.Writer) *progress {
+	p := &progress{stdout: stdout, json: opts.output == "json", started: time.Now(), claims: map[string]string{}}
+	if f, ok := stdout.(*os.File); ok && !p.json {
+		info, err := f.Stat()
+		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	return p
+}
+
+// line prints what stays on the screen.
+func (p *progress) line(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.json {
+		return
+	}
+	p.erase()
+	fmt.Fprintf(p.stdout, "%6.2fs  %s\n", time.Since(p.started).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// status shows what a later status replaces; without a terminal it shows nothing.
+func (p *progress) status(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.terminal {
+		return
+	}
+	p.erase()
+	fmt.Fprintf(p.stdout, "%6.2fs  %s", time.Since(p.started).Seconds(), fmt.Sprintf(format, args...))
+	p.shown = true
+}
+
+func (p *progress) erase() {
+	if p.shown {
+		fmt.Fprint(p.stdout, "\r\x1b[K")
+		p.shown = false
+	}
+}
+
+// finish prints the result.
+func (p *progress) finish(r result) error {
+	if p.json {
+		return r.writeJSON(p.stdout)
+	}
+	p.mu.Lock()
+	p.erase()
+	p.mu.Unlock()
+	return r.writeText(p.stdout)
+}
+
+func (p *progress) made() []transition {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]transition{}, p.transitions...)
+}
+
+func (p *progress) phases() phase.Hooks[Phase] {
+	return phase.Hooks[Phase]{Transition: func(_ context.Context, c phase.Change[Phase]) {
+		p.mu.Lock()
+		p.transitions = append(p.transitions, transition{From: string(c.From), To: string(c.To), Event: string(c.Event), At: c.At})
+		p.mu.Unlock()
+		p.line("phase %s -> %s", c.From, c.To)
+	}}
+}
+
+func (p *progress) snapshots() csisnapshot.Observer {
+	return csisnapshot.Observer{
+		BatchStarted: func(e csisnapshot.BatchEvent) {
+			p.mu.Lock()
+			p.total += e.Volumes
+			p.mu.Unlock()
+			p.line("batch %d of %d: %d pods, %d volumes", e.Batch+1, e.Batches, e.Pods, e.Volumes)
+		},
+		Created: func(e csisnapshot.VolumeEvent) {
+			p.mu.Lock()
+			p.claims[e.Snapshot] = e.Claim
+			p.mu.Unlock()
+		},
+		Frozen: func(e csisnapshot.PodEvent) { p.line("  froze pod %s", e.Pod.Name) },
+		Thawed: func(e csisnapshot.PodEvent) {
+			switch {
+			case e.Err != nil:
+				p.line("  thaw of pod %s: %v", e.Pod.Name, e.Err)
+			case e.Leftover:
+				p.line("  thawed pod %s, left frozen by an earlier run", e.Pod.Name)
+			default:
+				p.line("  thawed pod %s after %.3f s", e.Pod.Name, e.Frozen.Seconds())
+			}
+		},
+		Cut: func(e csisnapshot.VolumeEvent) {
+			p.line("  cut %s: %s", e.Claim, e.Handle)
+			p.mu.Lock()
+			p.cut++
+			cut, total := p.cut, p.total
+			p.mu.Unlock()
+			p.status("%d of %d volumes cut", cut, total)
+		},
+		Failed: func(e csisnapshot.VolumeEvent) { p.line("  failed %s: %s", e.Claim, oneLine(e.Err.Error())) },
+	}
+}
+
+func (p *progress) operations() operations.PollerHooks {
+	return operations.PollerHooks{Changed: func(_ context.Context, _ operations.Key, op operations.Operation) {
+		if !op.Status.Phase.IsTerminal() {
+			return
+		}
+		p.mu.Lock()
+		name := cmp.Or(p.claims[op.Resource.Name], op.Resource.Name)
+		p.mu.Unlock()
+		p.line("snapshot of %s: %s", name, op.Status.Phase)
+	}}
+}
+
+func (p *progress) finalize() finalize.Observer {
+	return finalize.Observer{Ended: func(_ context.Context, h finalize.HookReport) { p.line("finalize: %s %s", h.Name, h.State) }}
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/sheetanchor/sheetanchor/csisnapshot"
+	"github.com/sheetanchor/sheetanchor/finalize"
+	"github.com/sheetanchor/sheetanchor/operations"
+	"github.com/sheetanchor/sheetanchor/phase"
+	"github.com/sheetanchor/sheetanchor/volumeinfo"
+)
+
+// Phase is the backup's own phase type; the machine is generic over it.
+type Phase string
+
+// Result says what the caller of a step does next: nothing more when Done, else call again after RequeueAfter.
+type Result struct {
+	Done         bool
+	RequeueAfter time.Duration
+}
+
+// Backup takes one backup of a namespace from New to a terminal phase. All state lives in the object, the store and the
+// cluster: a process may end after any line, and the next one goes on by calling Step.
+type Backup struct {
+	Key        operations.Key
+	Phase      *phase.Applier[Phase]
+	Snapshots  *csisnapshot.Snapshotter
+	Operations *operations.Map
+	Poller     *operations.Poller
+	Volumes    *operations.Slot // the volume records
+	Results    *operations.Slot // warnings and errors
+	Checkpoint *operations.Slot // which finalize hooks are done
+	Observer   finalize.Observer
+
+	last        *finalize.Runner    // made at the first step of finalizing
+	cutReport   *csisnapshot.Report // for the output; nil when an earlier process cut
+	finalReport finalize.Report
+}
+
+// Step does what can be done now and returns. Only cutting snapshots blocks, within its own limits.
+func (b *Backup) Step(ctx context.Context) (Result, error) {
+	state, err := b.Phase.Load(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	switch machine := b.Phase.Machine(); {
+	case machine.IsTerminal(state.Phase):
+		return Result{Done: true}, nil
+	case state.Phase == machine.Initial():
+		_, err := b.Phase.Apply(ctx, state, phase.EventStart, "")
+		return Result{}, err
+	case machine.IsWaiting(state.Phase):
+		return b.wait(ctx, state)
+	case machine.IsFinalizing(state.Phase):
+		return b.finalize(ctx, state)
+	default:
+		return Result{}, b.cut(ctx, state)
+	}
+}
+
+// cut freezes, snapshots and thaws batch after batch, then records what was taken, then leaves InProgress.
+func (b *Backup) cut(ctx context.Context, state phase.State[Phase]) error {
+	plan, err := b.Snapshots.Plan(ctx, b.Key.Namespace)
+	if err != nil {
+		return err
+	}
+	report, err := b.Snapshots.Cut(ctx, b.owner(), plan)
+	if err != nil {
+		return err
+	}
+	b.cutReport = report
+	records, err := volumeinfo.Encode(finalize.VolumeRecords(report))
+	if err != nil {
+		return err
+	}
+	if err := b.Volumes.Save(ctx, records); err != nil {
+		return err
+	}
+	record, err := b.Operations.Update(ctx, b.Key, func(list *operations.List) error {
+		return list.Merge(report.Operations()...)
+	})
+	if err != nil {
+		return err
+	}
+	results, err := finalize.AddResults(ctx, b.Results, finalize.CutResults(report))
+	if err != nil {
+		return err
+	}
+	counts := tally(record.Summary(), finalize.Report{})
+	counts.Errors = results.Errors.Len()
+	_, err = b.Phase.Advance(ctx, state, counts)
+	return err
+}
+
+// wait asks once for the progress of what runs, and moves on when nothing does.
+func (b *Backup) wait(ctx context.Context, state phase.State[Phase]) (Result, error) {
+	result, err := b.Poller.Step(ctx, b.Key)
+	if err != nil || !result.Done {
+		return Result{RequeueAfter: result.RequeueAfter}, err
+	}
+	_, err = b.Phase.Advance(ctx, state, tally(result.Summary, finalize.Report{}))
+	return Result{}, err
+}
+
+// finalize runs the last steps, completes the operations and ends the backup with the outcome of what is recorded.
+func (b *Backup) finalize(ctx context.Context, state phase.State[Phase]) (Result, error) {
+	if b.last == nil {
+		opts := finalize.Options{Checkpoint: b.Checkpoint, UID: string(b.Key.UID), MaxTotal: time.Hour, Observer: b.Observer}
+		runner, err := finalize.New(b.hooks(), opts)
+		if err != nil {
+			return Result{}, err
+		}
+		b.last = runner
+	}
+	result, err := b.last.Step(ctx)
+	if err != nil || !result.Done {
+		return Result{RequeueAfter: result.RequeueAfter}, err
+	}
+	b.finalReport = result.Report
+	summary, err := b.Operations.Complete(ctx, b.Key)
+	if err != nil {
+		return Result{}, err
+	}
+	_, err = b.Phase.Advance(ctx, state, tally(summary, result.Report))
+	return Result{}, err
+}
+
+// hooks are the last steps: let go of the snapshot objects, then write down what is true.
+func (b *Backup) hooks() []finalize.Hook {
+	release := finalize.ReleaseSnapshots(b.Snapshots, b.owner(), b.Operations, b.Key)
+	volumes := finalize.WriteVolumeInfo(b.Volumes, b.Operations, b.Key, release.Name)
+	results := finalize.WriteResults(b.Results, b.Operations, b.Key, volumes.Name)
+	return []finalize.Hook{release, volumes, results}
+}
+
+func (b *Backup) owner() csisnapshot.Owner {
+	return csisnapshot.Owner{UID: b.Key.UID, Namespace: b.Key.Namespace, Name: b.Key.Name}
+}
+
+// tally hands the recorded counts to the phase machine, which alone decides what they mean.
+func tally(ops operations.Summary, last finalize.Report) phase.Tally {
+	return phase.Tally{
+		Running: ops.Running, Completed: ops.Completed, Failed: ops.Failed, Canceled: ops.Canceled, Abandoned: ops.Abandoned,
+		Errors: last.Errors(), Warnings: last.Warnings(), Fatal: last.Fatal(),
+	}
+}

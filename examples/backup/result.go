@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// result is what the program prints at the end; with -o json it is the one object on standard output.
+type result struct {
+	Phase       string         `json:"phase"`
+	Reason      string         `json:"reason,omitempty"`
+	Transitions []transition   `json:"transitions"`
+	Batches     []batch        `json:"batches"`
+	Snapshots   []snapshot     `json:"snapshots"`
+	Skipped     []skipped      `json:"skipped"`
+	Operations  operationCount `json:"operations"`
+	Hooks       []hook         `json:"hooks"`
+	Errors      []string       `json:"errors"`
+	Warnings    []string       `json:"warnings"`
+	Requests    map[string]int `json:"requests"`
+	Seconds     float64        `json:"seconds"`
+}
+
+// transition is a phase change that this process made.
+type transition struct {
+	From  string    `json:"from"`
+	To    string    `json:"to"`
+	Event string    `json:"event"`
+	At    time.Time `json:"at"`
+}
+
+// batch is what this process froze and cut together.
+type batch struct {
+	Pods    []string `json:"pods"`
+	Volumes []string `json:"volumes"`
+	Seconds float64  `json:"seconds"`
+	// FrozenSeconds is, per hooked pod, the time from the return of its last pre hook to the start of its post hook.
+	FrozenSeconds map[string]float64 `json:"frozenSeconds"`
+}
+
+// snapshot is the record of one volume that was to be snapshotted.
+type snapshot struct {
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+	PVC        string `json:"pvc"`
+	Handle     string `json:"handle"`
+	ReadyToUse bool   `json:"readyToUse"`
+	Error      string `json:"error,omitempty"`
+}
+
+type skipped struct {
+	PVC    string `json:"pvc"`
+	Reason string `json:"reason"`
+}
+
+type operationCount struct {
+	Total     int `json:"total"`
+	Completed int `json:"completed"`
+	Failed    int `json:"failed"`
+	Canceled  int `json:"canceled"`
+}
+
+// hook is one of the last steps.
+type hook struct {
+	Name    string  `json:"name"`
+	State   string  `json:"state"`
+	Seconds float64 `json:"seconds"`
+}
+
+func (r result) writeJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// writeText prints a table with a line per volume and the phase at the end.
+func (r result) writeText(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "\nVOLUME\tRESULT\tHANDLE\tNOTE")
+	for _, s := range r.Snapshots {
+		state := "failed"
+		if s.ReadyToUse {
+			state = "ready"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", s.PVC, state, dash(s.Handle), oneLine(s.Error))
+	}
+	for _, s := range r.Skipped {
+		fmt.Fprintf(table, "%s\tskipped\t-\t%s\n", s.PVC, s.Reason)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, e := range r.Errors {
+		fmt.Fprintln(w, "error:", e)
+	}
+	for _, e := range r.Warnings {
+		fmt.Fprintln(w, "warning:", e)
+	}
+	reason := ""
+	if r.Reason != "" {
+		reason = ": " + r.Reason
+	}
+	_, err := fmt.Fprintf(w, "\n%s%s after %.1f s (%d operations: %d completed, %d failed, %d canceled)\n", r.Phase, reason,
+		r.Seconds, r.Operations.Total, r.Operations.Completed, r.Operations.Failed, r.Operations.Canceled)
+	return err
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' }), "; ")
+}

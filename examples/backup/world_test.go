@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/sheetanchor/sheetanchor/backuptest"
+	"github.com/sheetanchor/sheetanchor/csisnapshot"
+	"github.com/sheetanchor/sheetanchor/operations"
+)
+
+// world is what outlives a process: the cluster, the storage and the records. Use it inside a synctest bubble.
+type world struct {
+	t       *testing.T
+	cluster *backuptest.Cluster
+	driver  *backuptest.Driver
+	store   *operations.MemoryStore
+}
+
+func newWorld(t *testing.T, scripts map[string]backuptest.Script) *world {
+	t.Helper()
+	w := &world{
+		t: t, cluster: backuptest.New(t), store: operations.NewMemoryStore(),
+		driver: backuptest.NewDriver(backuptest.DriverOptions{Names: []string{"csi.example.dev"}}),
+	}
+	if _, err := w.cluster.Load(bytes.NewReader(demo)); err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(w.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	controller := backuptest.NewSnapshotController(client, w.driver, backuptest.ControllerOptions{Scripts: scripts})
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() { _ = controller.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		group.Wait()
+	})
+	return w
+}
+
+func (w *world) config() *rest.Config {
+	config := w.cluster.Config()
+	config.QPS = -1
+	return config
+}
+
+func (w *world) core() kubernetes.Interface {
+	w.t.Helper()
+	core, err := kubernetes.NewForConfig(w.config())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return core
+}
+
+// run is one process: it ends when the fuse blows.
+func (w *world) run(f *fuse, opts options) (result, int, error) {
+	w.t.Helper()
+	quiescer, err := newEmbeddedQuiescer(w.config())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(w.t.Context())
+	defer cancel(nil)
+	f.kill = cancel
+	env := &environment{config: w.config(), namespace: "shop", quiescer: fusedQuiescer{quiescer, f}}
+	env.config.Wrap(f.wrap)
+	env.count()
+	var stdout bytes.Buffer
+	code, err := backupIn(ctx, opts, env, fusedStore{w.store, f}, &stdout)
+	var r result
+	if err == nil {
+		if jsonErr := json.Unmarshal(stdout.Bytes(), &r); jsonErr != nil {
+			w.t.Fatalf("output is not one JSON object: %v\n%s", jsonErr, stdout.String())
+		}
+	}
+	return r, code, err
+}
+
+func testOptions(t *testing.T, args ...string) options {
+	t.Helper()
+	opts, err := parseOptions(append([]string{"-o", "json", "-store", "memory"}, args...), &strings.Builder{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opts
+}
+
+// check holds what must be true after a backup has ended Completed, whatever happened on the way.
+func (w *world) check(ctx context.Context) {
+	w.t.Helper()
+	perClaim := map[string]int{}
+	for _, s := range w.driver.Snapshots() {
+		perClaim[s.Claim.Name]++
+	}
+	for _, claim := range []string{"db-data", "db-wal", "app-cache", "app-data", "app-logs", "media", "archive"} {
+		if perClaim[claim] != 1 {
+			w.t.Errorf("the storage holds %d snapshots of claim %s, want 1", perClaim[claim], claim)
+		}
+		delete(perClaim, claim)
+	}
+	if len(perClaim) > 0 {
+		w.t.Errorf("the storage holds snapshots of claims that have none: %v", perClaim)
+	}
+	w.checkThawed(ctx)
+	w.checkReleased(ctx)
+}
+
+func (w *world) checkThawed(ctx context.Context) {
+	w.t.Helper()
+	pods, err := w.core().CoreV1().Pods("shop").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, pod := range pods.Items {
+		if pod.Annotations[frozenAnnotation] == "true" {
+			w.t.Errorf("pod %s is frozen still", pod.Name)
+		}
+	}
+}
+
+func (w *world) checkReleased(ctx context.Context) {
+	w.t.Helper()
+	client, err := dynamic.NewForConfig(w.config())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, resource := range []string{"volumesnapshots", "volumesnapshotcontents"} {
+		left, err := client.Resource(schema.GroupVersionResource{Group: "snapshot.storage.k8s.io", Version: "v1", Resource: resource}).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, o := range left.Items {
+			w.t.Errorf("%s %s is left in the cluster", resource, o.GetName())
+		}
+	}
+}
+
+var errKilled = errors.New("the process was killed")
+
+// fuse ends a process after a number of writes: of the API, of the store and of hooks. The last write takes effect, its
+// answer is not seen, and nothing leaves the process any more.
+type fuse struct {
+	kill func(error)
+
+	mu     sync.Mutex
+	left   int // writes until it blows; negative: never
+	writes int
+	blown  bool
+}
+
+func (f *fuse) dead() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.blown
+}
+
+// wrote counts a write and reports whether the process ended with it.
+func (f *fuse) wrote() bool {
+	f.mu.Lock()
+	f.writes++
+	f.left--
+	now := f.left == 0
+	f.blown = f.blown || now
+	blown := f.blown
+	f.mu.Unlock()
+	if now {
+		f.kill(errKilled)
+	}
+	return blown
+}
+
+func (f *fuse) wrap(next http.RoundTripper) http.RoundTripper { return fusedTransport{next, f} }
+
+type fusedTransport struct {
+	http.RoundTripper
+
+	f *fuse
+}
+
+func (t fusedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t.f.dead() {
+		return nil, errKilled
+	}
+	resp, err := t.RoundTripper.RoundTrip(req)
+	if req.Method != http.MethodGet && err == nil && t.f.wrote() {
+		return nil, errors.Join(errKilled, resp.Body.Close())
+	}
+	return resp, err
+}
+
+type fusedStore struct {
+	operations.Store
+
+	f *fuse
+}
+
+func (s fusedStore) Read(ctx context.Context, name string) ([]byte, string, error) {
+	if s.f.dead() {
+		return nil, "", errKilled
+	}
+	return s.Store.Read(ctx, name)
+}
+
+func (s fusedStore) Write(ctx context.Context, name string, data []byte, old string) (string, error) {
+	if s.f.dead() {
+		return "", errKilled
+	}
+	version, err := s.Store.Write(ctx, name, data, old)
+	if err == nil && s.f.wrote() {
+		return "", errKilled
+	}
+	return version, err
+}
+
+type fusedQuiescer struct {
+	csisnapshot.Quiescer
+
+	f *fuse
+}
+
+func (q fusedQuiescer) Exec(ctx context.Context, pod csisnapshot.PodRef, hook csisnapshot.Hook) error {
+	if q.f.dead() {
+		return errKilled
+	}
+	err := q.Quiescer.Exec(ctx, pod, hook)
+	if err == nil && q.f.wrote() {
+		return errKilled
+	}
+	return err
+}
