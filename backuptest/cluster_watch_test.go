@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -101,6 +102,15 @@ func TestWatchFromVersion(t *testing.T) {
 		wantEvents(t, w, true, "ADDED three")
 		wantEvents(t, watched(t, c, metav1.ListOptions{}), true, "ADDED one", "ADDED three")
 		wantEvents(t, watched(t, c, metav1.ListOptions{FieldSelector: "metadata.name=three"}), true, "ADDED three")
+		last := created(t, c, "four")
+		version, err := strconv.Atoi(last.ResourceVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ahead := watched(t, c, metav1.ListOptions{ResourceVersion: strconv.Itoa(version + 1)})
+		created(t, c, "five")
+		created(t, c, "six")
+		wantEvents(t, ahead, true, "ADDED six") // the change with version+1 is five's
 		w.Stop()
 		if _, open := seen(t, w); open {
 			t.Error("a stopped watch is open")
@@ -301,6 +311,9 @@ func TestWatchersSeeEveryChange(t *testing.T) {
 				m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m-%d-%d", i, n)}}
 				if _, err := c.core.CoreV1().ConfigMaps("default").Create(t.Context(), m, metav1.CreateOptions{}); err != nil {
 					t.Error(err)
+				}
+				if list, err := c.core.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{Limit: 20}); err != nil || len(list.Items) == 0 {
+					t.Errorf("list while others write = %d, %v, want some", len(list.Items), err)
 				}
 			}
 		})

@@ -93,6 +93,10 @@ func (t *faultTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.meet(req, info, f, r)
 }
 
+// CancelRequest is what client-go calls for a client with a Timeout when that is over. The request's context has ended it
+// already.
+func (*faultTransport) CancelRequest(*http.Request) {}
+
 // meet does to the request what the fault says.
 func (t *faultTransport) meet(req *http.Request, info apirequest.Info, f Fault, r Request) (*http.Response, error) {
 	switch f.Action {

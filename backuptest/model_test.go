@@ -93,7 +93,7 @@ func modelOf(objects []corev1.ConfigMap) model {
 // a watch from the first version gives them too.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(20) {
+	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, backuptest.Options{}, func(c clients) {
@@ -106,7 +106,7 @@ func TestModel(t *testing.T) {
 				}
 				past := map[string]model{}
 				m := model{}
-				for range 120 {
+				for range 80 {
 					m.step(t, rng, c)
 					list, err := maps.List(t.Context(), metav1.ListOptions{})
 					if err != nil {

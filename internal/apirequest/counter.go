@@ -51,6 +51,9 @@ type roundTripper struct {
 	next    http.RoundTripper
 }
 
+// WrappedRoundTripper lets client-go find the transport below, as it does to cancel a request.
+func (t roundTripper) WrappedRoundTripper() http.RoundTripper { return t.next }
+
 func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.counter.Count(Parse(req))
 	return t.next.RoundTrip(req)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/sheetanchor/sheetanchor/internal/apirequest"
 )
@@ -40,6 +41,9 @@ func TestCounterCountsWhatLeaves(t *testing.T) {
 	up := counter.Wrap(transport(func(*http.Request) (*http.Response, error) {
 		return &http.Response{Body: http.NoBody}, nil
 	}))
+	if wrapped, ok := up.(utilnet.RoundTripperWrapper); !ok || wrapped.WrappedRoundTripper() == nil {
+		t.Error("client-go cannot find the transport below")
+	}
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {

@@ -96,7 +96,7 @@ func (s *Server) place(st *Stream, from uint64, initial bool) {
 		if initial {
 			st.initial = append(st.initial, Event{Type: watch.Bookmark, initialEnd: true, rv: s.rv})
 		}
-		st.at, st.after = t.log.tail(), s.rv
+		st.at, st.after = t.log.tail(), 0 // a version not reached yet is not waited for
 		return
 	}
 	at, ok := t.log.after(from)
