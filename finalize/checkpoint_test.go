@@ -203,7 +203,7 @@ func TestCheckpointRefused(t *testing.T) {
 	}
 }
 
-// F7, fin-23: with a store that is down finalize ends by its bound, and the report names the store.
+// F7: with a store that is down finalize ends by its bound, and the report names the store.
 func TestStoreDown(t *testing.T) {
 	t.Parallel()
 	errDown := errors.New("507 insufficient storage")

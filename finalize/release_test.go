@@ -13,7 +13,7 @@ import (
 	"github.com/sheetanchor/sheetanchor/operations"
 )
 
-// F5, fin-9: what becomes of a snapshot follows from how its operations ended.
+// F5: what becomes of a snapshot follows from how its operations ended.
 func TestReleaseSnapshots(t *testing.T) {
 	t.Parallel()
 	late := operation("retried", operations.PhaseCompleted, "")
@@ -88,7 +88,7 @@ func TestReleaseWaitsForTheOperation(t *testing.T) {
 	}
 }
 
-// F3, fin-13: a snapshot that cannot be removed is named and holds up no other; it is tried again.
+// F3: a snapshot that cannot be removed is named and holds up no other; it is tried again.
 func TestReleaseFaults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -88,7 +88,7 @@ func TestDecodeResultsRefuses(t *testing.T) {
 	}
 }
 
-// F4, fin-9, fin-20: merging is idempotent, loses nothing and changes no earlier message.
+// F4: merging is idempotent, loses nothing and changes no earlier message.
 func TestMergeIsIdempotent(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {

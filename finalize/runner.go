@@ -63,7 +63,8 @@ func New(hooks []Hook, opts Options) (*Runner, error) {
 
 // Step runs every hook that can run and returns when none can: all have ended, or those left have to wait, which it does
 // not do. It returns after the calls it made, each at most its Timeout and the grace, and after the writes of the
-// checkpoint, each at most the StoreTimeout and the grace, also when ctx has ended. It errors only when it could not go on: ctx ended (the cause is wrapped; what was cut off is not counted as an attempt), or [ErrCheckpoint] until
+// checkpoint, each at most the StoreTimeout and the grace, also when ctx has ended. It errors only when it could not go
+// on: ctx ended (the cause is wrapped; what was cut off is not counted as an attempt), or [ErrCheckpoint] until
 // Options.MaxTotal makes it part of the report. The report lists every hook that was abandoned.
 func (r *Runner) Step(ctx context.Context) (Result, error) {
 	select {

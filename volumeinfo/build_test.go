@@ -206,7 +206,7 @@ func TestBuild(t *testing.T) {
 			gaps: []volumeinfo.Gap{{Volume: volumeinfo.VolumeID{Namespace: "app", Claim: "data"}, Object: "claim", Reason: volumeinfo.Duplicate}},
 		},
 		"no snapshot CRDs": {
-			reason: "vol-12: no snapshots at all is no panic and no CSI record",
+			reason: "no snapshots at all is no panic and no CSI record",
 			change: func(in *volumeinfo.Inputs) { in.Snapshots, in.Contents, in.Operations = nil, nil, nil },
 			want: []volumeinfo.BackupRecord{full(func(r *volumeinfo.BackupRecord) {
 				*r = volumeinfo.BackupRecord{PVCNamespace: "app", PVCName: "data", PVCUID: "claim-uid", PVName: "pv-1", PVInfo: r.PVInfo, Result: volumeinfo.Failed, Error: "no snapshot found"}
