@@ -100,7 +100,7 @@ func TestControllerDeletesUnbound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		driver := backuptest.NewDriver(backuptest.DriverOptions{})
-		taken, err := driver.CreateSnapshot(t.Context(), createRequest("snapshot-1", backuptest.Script{}))
+		taken, err := driver.CreateSnapshot(t.Context(), createRequest("snapshot-"+string(backuptest.UIDOf("VolumeSnapshot", "app", "snap")), backuptest.Script{}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package backuptest
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"sync"
@@ -31,8 +32,9 @@ type objectFeed struct {
 	changed  func(key string, object *unstructured.Unstructured, gone bool)
 	synced   chan struct{} // closed when everything has been seen once
 
-	mu   sync.Mutex // guards held, whose objects are never changed
+	mu   sync.Mutex // guards held, whose objects are never changed, and left
 	held map[string]*unstructured.Unstructured
+	left map[string]*unstructured.Unstructured // the last version of what is gone
 }
 
 func newObjectFeed(
@@ -40,7 +42,7 @@ func newObjectFeed(
 ) *objectFeed {
 	return &objectFeed{
 		client: client.Resource(resource), resource: resource, changed: changed, synced: make(chan struct{}),
-		held: map[string]*unstructured.Unstructured{},
+		held: map[string]*unstructured.Unstructured{}, left: map[string]*unstructured.Unstructured{},
 	}
 }
 
@@ -144,17 +146,25 @@ func (f *objectFeed) see(object *unstructured.Unstructured, gone, again bool) {
 func (f *objectFeed) note(key string, object *unstructured.Unstructured, gone, again bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	known := f.held[key]
-	switch {
-	case gone && (known == nil || known.GetUID() != object.GetUID()):
-		return false
-	case gone:
+	last, held := f.held[key]
+	if gone {
+		if !held || last.GetUID() != object.GetUID() {
+			return false
+		}
 		delete(f.held, key)
-	case known != nil && (olderVersion(object, known) || !again && sameVersion(object, known)):
-		return false
-	default:
-		f.held[key] = object
+		f.left[key] = object
+		return true
 	}
+	if !held {
+		last = f.left[key] // an answer may have been on its way while the object went
+	}
+	if last != nil {
+		if order, known := compareVersions(object, last); known && (order < 0 || order == 0 && !(again && held)) {
+			return false
+		}
+	}
+	delete(f.left, key)
+	f.held[key] = object
 	return true
 }
 
@@ -202,15 +212,11 @@ func objectKey(object *unstructured.Unstructured) string {
 	return object.GetNamespace() + "/" + object.GetName()
 }
 
-// olderVersion compares resource versions as the API server makes them. Without any it cannot tell and takes the later arrival.
-func olderVersion(a, b *unstructured.Unstructured) bool {
+// compareVersions compares resource versions as the API server makes them. Without any, known is false and a later arrival is newer.
+func compareVersions(a, b *unstructured.Unstructured) (order int, known bool) {
 	va, errA := strconv.ParseUint(a.GetResourceVersion(), 10, 64)
 	vb, errB := strconv.ParseUint(b.GetResourceVersion(), 10, 64)
-	return errA == nil && errB == nil && va < vb
-}
-
-func sameVersion(a, b *unstructured.Unstructured) bool {
-	return a.GetResourceVersion() != "" && a.GetResourceVersion() == b.GetResourceVersion()
+	return cmp.Compare(va, vb), errA == nil && errB == nil
 }
 
 // waitFor waits and reports whether ctx lives.
