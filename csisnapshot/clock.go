@@ -91,9 +91,11 @@ func (c *driverClock) deadline(timeout time.Duration) (time.Time, bool) {
 	return since.Add(timeout), true
 }
 
-// deadline is when the snapshot's own clock runs out; false while it has none of its own.
+// deadline is when the snapshot's own clock runs out; false while it has none of its own. The snapshot-controller puts
+// its finalizer on everything that is there before it makes the first content, and contents queue again at the sidecar,
+// so that one that the driver was not asked for still waits for the others.
 func (e *entry) deadline(timeout time.Duration) (time.Time, bool) {
-	if !e.state.PickedUp {
+	if !e.state.Begun && !e.state.Cut {
 		return time.Time{}, false
 	}
 	since := e.state.ProgressAt
@@ -119,13 +121,14 @@ func (w *Waiter) stall(c *driverClock, now time.Time) {
 // timeoutDiagnosis says what a snapshot was waiting for when its time ran out.
 func (w *Waiter) timeoutDiagnosis(e *entry) Diagnosis {
 	switch d := e.state.Diagnosis; {
-	case d == DiagnosisNone && e.state.PickedUp:
-		return DiagnosisNoProgress
-	case d == DiagnosisNone || d == DiagnosisNeverPickedUp:
-		if w.driver(e.state.Driver).pickups > 0 {
-			return DiagnosisQueued
-		}
+	case d == DiagnosisNeverPickedUp && w.driver(e.state.Driver).pickups > 0:
+		return DiagnosisQueued
+	case d == DiagnosisNone && !e.state.PickedUp: // never read
 		return DiagnosisNeverPickedUp
+	case d == DiagnosisNone && !e.state.Begun && w.driver(e.state.Driver).since.After(e.state.ProgressAt):
+		return DiagnosisQueued
+	case d == DiagnosisNone:
+		return DiagnosisNoProgress
 	default:
 		return d
 	}

@@ -69,7 +69,7 @@ func (s *State) diagnose(vs *Snapshot, vsc *Content) Diagnosis {
 		return DiagnosisError
 	case !s.PickedUp:
 		return DiagnosisNeverPickedUp
-	case vsc != nil && !s.Cut && vsc.Status == nil && !hasStackAnnotation(vsc.Meta):
+	case vsc != nil && !s.Begun:
 		return DiagnosisSidecarSilent
 	default:
 		return DiagnosisNone
@@ -80,13 +80,4 @@ func (s *State) diagnose(vs *Snapshot, vsc *Content) Diagnosis {
 func classMissing(text string) bool {
 	return strings.HasPrefix(text, "Failed to get snapshot class with error") ||
 		strings.HasPrefix(text, "Failed to set default snapshot class with error")
-}
-
-func hasStackAnnotation(m Meta) bool {
-	for key := range m.Annotations {
-		if strings.HasPrefix(key, stackPrefix) {
-			return true
-		}
-	}
-	return false
 }

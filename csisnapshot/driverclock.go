@@ -45,7 +45,7 @@ func (c *driverClock) join(e *entry, now time.Time) {
 
 func (c *driverClock) leave(e *entry) { delete(c.waiting, e) }
 
-// moved notes that a snapshot was picked up or cut.
+// moved notes that a snapshot was picked up, begun or cut.
 func (c *driverClock) moved(e *entry, now time.Time) {
 	if _, waiting := c.waiting[e]; !waiting {
 		return

@@ -90,6 +90,10 @@ func (s *State) observe(vs *Snapshot, vsc *Content, now time.Time) {
 		s.PickedUp, s.PickedUpAt = true, now
 		s.progress(now)
 	}
+	if !s.Begun && begun(vsc) {
+		s.Begun = true
+		s.progress(now)
+	}
 	if !s.Cut && s.Handle != "" {
 		s.Cut, s.CutAt = true, now
 		s.oldError = newest(s.oldError, vs, vsc)
@@ -118,6 +122,11 @@ func pickedUp(vs *Snapshot, vsc *Content) bool {
 		return true
 	}
 	return vs != nil && (vs.Status != nil || hasStackFinalizer(vs.Meta))
+}
+
+// begun reports whether the driver's sidecar has worked on the content.
+func begun(vsc *Content) bool {
+	return vsc != nil && (vsc.Status != nil || vsc.Annotations[stackPrefix+"volumesnapshot-being-created"] != "")
 }
 
 // stackPrefix begins the finalizers and annotations of snapshot-controller and sidecar.

@@ -27,6 +27,7 @@ type Result struct {
 	UID          types.UID
 	Driver       string
 	PickedUp     bool       // the snapshot-controller has been seen to work on it
+	Begun        bool       // the driver's sidecar has been seen to work on its content
 	Cut          bool       // it has a handle; stays true
 	Ready        bool       // it was ready to use with a handle; stays true
 	Content      string     // name of the content; empty while there is none

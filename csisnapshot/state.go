@@ -19,7 +19,7 @@ type State struct {
 	ErrorRepeats int
 	// Paused is a time until which the classifier expects no progress; zero if it said nothing.
 	Paused time.Time
-	// ProgressAt is when the snapshot was picked up, cut or ready, the last of these; zero before.
+	// ProgressAt is when the snapshot was picked up, begun, cut or ready, the last of these; zero before.
 	ProgressAt time.Time
 	// LastChange is when the objects were last seen to change; zero before the first look.
 	LastChange time.Time
