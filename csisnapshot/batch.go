@@ -126,19 +126,25 @@ func (r *run) resume(ctx context.Context, b *batchRun) bool {
 
 // hasHandle reads the snapshot's content by its name.
 func (r *run) hasHandle(ctx context.Context, snapshot *Snapshot) bool {
+	name := ContentName(snapshot.UID)
+	if snapshot.Status != nil && snapshot.Status.BoundContent != nil {
+		name = *snapshot.Status.BoundContent
+	}
 	var content Content
 	err := retry(ctx, r.s.opts.Wait.Timeout, func(ctx context.Context) (err error) {
-		content, err = r.s.snaps.Contents().Get(ctx, "", ContentName(snapshot.UID))
+		content, err = r.s.snaps.Contents().Get(ctx, "", name)
 		return err
 	})
-	return err == nil && content.Snapshot.UID == snapshot.UID && content.Handle() != ""
+	ref := content.Snapshot
+	return err == nil && ref.UID == snapshot.UID && ref.Name == snapshot.Name && ref.Namespace == snapshot.Namespace &&
+		content.Handle() != ""
 }
 
 // freezeBatch freezes the batch's pods, sends its snapshots, waits for their cuts and thaws. It returns when all pods are
 // thawed, and does not wait for what was not cut by then.
 func (r *run) freezeBatch(ctx context.Context, b *batchRun) {
 	pods := b.hookedPods()
-	r.sig.update(func() { b.windows = len(pods) })
+	r.sig.update(func() { b.windows, b.held = len(pods), len(pods) })
 	r.begin(b)
 	for _, p := range pods {
 		p.window, p.close = context.WithCancelCause(ctx)

@@ -9,7 +9,7 @@ import (
 
 // holdPod freezes one pod, keeps it frozen until release is closed, its time is over or ctx ends, and thaws it.
 func (r *run) holdPod(ctx context.Context, p *podRun, b *batchRun, release <-chan struct{}) {
-	defer r.closeWindow(p, b, errThawed)
+	defer r.settle(p, b)
 	ref, hooks, ok := r.prepare(ctx, p)
 	if !ok {
 		return
@@ -110,10 +110,18 @@ func (r *run) closeWindow(p *podRun, b *batchRun, cause error) {
 		}
 		p.closed = true
 		b.windows--
-		b.end = time.Now()
 		if p.report.Hooked {
 			r.miss(p, b)
 		}
+	})
+}
+
+// settle ends the pod's part in its batch.
+func (r *run) settle(p *podRun, b *batchRun) {
+	r.closeWindow(p, b, errThawed)
+	r.sig.update(func() {
+		b.held--
+		b.end = time.Now()
 		r.tellEnded(b)
 	})
 }

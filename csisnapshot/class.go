@@ -9,7 +9,7 @@ import (
 
 // ErrNoClass says that no snapshot class could be chosen for a volume: there is none, or more than one, or the one asked
 // for does not exist or is another driver's. The error is a [*ClassError].
-var ErrNoClass = errors.New("no snapshot class")
+var ErrNoClass = errors.New("no VolumeSnapshotClass")
 
 // ClassError says why no class could be chosen. It is [ErrNoClass].
 type ClassError struct {

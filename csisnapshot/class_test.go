@@ -53,26 +53,26 @@ func TestSelectClass(t *testing.T) {
 			reason:  "another class would be chosen than the one asked for",
 			classes: []csisnapshot.Class{plain("b"), plain("a"), preset("c")},
 			claim:   map[string]string{key: "z"}, candidates: []string{"a", "b", "c"},
-			text: `no snapshot class for driver d: claim annotation sheetanchor.io/csi-volumesnapshot-class names class "z", which does not exist; candidates: a, b, c`,
+			text: `no VolumeSnapshotClass for driver d: claim annotation sheetanchor.io/csi-volumesnapshot-class names class "z", which does not exist; candidates: a, b, c`,
 		},
 		"a class of another driver is an error": {
 			reason:  "the cluster shows no error at all for it",
 			classes: []csisnapshot.Class{plain("a"), other}, backup: map[string]string{key + "_d": "other"}, candidates: []string{"a"},
-			text: `no snapshot class for driver d: backup annotation sheetanchor.io/csi-volumesnapshot-class_d names class "other" of another driver (e); candidates: a`,
+			text: `no VolumeSnapshotClass for driver d: backup annotation sheetanchor.io/csi-volumesnapshot-class_d names class "other" of another driver (e); candidates: a`,
 		},
 		"two labelled": {
 			classes: []csisnapshot.Class{labelled("b"), labelled("a"), preset("c")}, candidates: []string{"a", "b"},
-			text: "no snapshot class for driver d: several classes have the label sheetanchor.io/csi-volumesnapshot-class; candidates: a, b",
+			text: "no VolumeSnapshotClass for driver d: several classes have the label sheetanchor.io/csi-volumesnapshot-class; candidates: a, b",
 		},
 		"two defaults": {
 			classes: []csisnapshot.Class{preset("b"), preset("a"), plain("c")}, candidates: []string{"a", "b"},
-			text: "no snapshot class for driver d: several classes are annotated as default; candidates: a, b",
+			text: "no VolumeSnapshotClass for driver d: several classes are annotated as default; candidates: a, b",
 		},
 		"two plain ones": {
 			classes: []csisnapshot.Class{plain("b"), plain("a")}, candidates: []string{"a", "b"},
-			text: "no snapshot class for driver d: several classes and none is labelled or default; candidates: a, b",
+			text: "no VolumeSnapshotClass for driver d: several classes and none is labelled or default; candidates: a, b",
 		},
-		"none of the driver": {classes: []csisnapshot.Class{other}, text: "no snapshot class for driver d: the driver has none"},
+		"none of the driver": {classes: []csisnapshot.Class{other}, text: "no VolumeSnapshotClass for driver d: the driver has none"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

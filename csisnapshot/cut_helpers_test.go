@@ -65,22 +65,10 @@ func newBareLab(t *testing.T, opts backuptest.ControllerOptions, builders ...bac
 // snapshotter makes one on clients of its own, as a new process would.
 func (l *cutLab) snapshotter(opts csisnapshot.Options) *csisnapshot.Snapshotter {
 	l.t.Helper()
-	core, err := kubernetes.NewForConfig(l.cluster.Config())
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	client, err := dynamic.NewForConfig(l.cluster.Config())
-	if err != nil {
-		l.t.Fatal(err)
-	}
 	if opts.Quiescer == nil {
 		opts.Quiescer, opts.Intents = l.quiescer, l.intents
 	}
-	s, err := csisnapshot.New(core, csisnapshot.NewDynamic(client), opts)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return s
+	return l.bareSnapshotter(opts)
 }
 
 // cut plans and cuts namespace app.
@@ -325,4 +313,22 @@ func (l *cutLab) deletePod(name string) {
 	if err := core.CoreV1().Pods("app").Delete(l.t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		l.t.Fatal(err)
 	}
+}
+
+// bareSnapshotter is snapshotter without the lab's quiescer.
+func (l *cutLab) bareSnapshotter(opts csisnapshot.Options) *csisnapshot.Snapshotter {
+	l.t.Helper()
+	core, err := kubernetes.NewForConfig(l.cluster.Config())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(l.cluster.Config())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	s, err := csisnapshot.New(core, csisnapshot.NewDynamic(client), opts)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return s
 }

@@ -49,7 +49,7 @@ func (v *volumeRun) event() VolumeEvent {
 
 // tellEnded tells the observer once that the batch has ended. The signal's mutex is held.
 func (r *run) tellEnded(b *batchRun) {
-	if b.told || b.open > 0 || b.windows > 0 || b.start.IsZero() {
+	if b.told || b.open > 0 || b.held > 0 || b.start.IsZero() {
 		return
 	}
 	b.told = true

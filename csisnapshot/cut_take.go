@@ -39,6 +39,7 @@ type batchRun struct {
 	// Guarded by the run's signal.
 	open       int // volumes that are not cut and may be
 	windows    int // pods that are frozen or about to be
+	held       int // pods that are not thawed and settled
 	resumed    bool
 	start, end time.Time
 	told       bool // the observer knows that it ended

@@ -66,6 +66,7 @@ func TestPlanOfARealNamespace(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := l.snapshotter(csisnapshot.Options{Quiescer: veleroHooks{l.quiescer}, Intents: l.intents})
+		synctest.Wait() // the controller's own requests are done
 		l.cluster.ResetRequests()
 		plan, err := s.Plan(t.Context(), "shop")
 		if err != nil {
