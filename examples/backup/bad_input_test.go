@@ -43,7 +43,7 @@ func TestBadInput(t *testing.T) {
 		"missing dump":                  {"it cannot be read", []string{"-f", filepath.Join(dir, "gone.yaml"), "-store", filepath.Join(dir, "a")}, []string{"gone.yaml"}},
 		"broken dump":                   {"it cannot be parsed", []string{"-f", broken, "-store", filepath.Join(dir, "b")}, []string{"broken.yaml"}},
 		"unknown namespace":             {"there is nothing to back up", []string{"-namespace", "nowhere", "-store", filepath.Join(dir, "c")}, []string{`"nowhere"`}},
-		"no class for the driver":       {"no snapshot could be taken", []string{"-f", noClass, "-store", filepath.Join(dir, "d")}, []string{"csi.example.dev", "class"}},
+		"no class for the driver":       {"no snapshot could be taken", []string{"-f", noClass, "-store", filepath.Join(dir, "d")}, []string{"csi.example.dev", "VolumeSnapshotClass"}},
 		"claim of -fail does not exist": {"a typing error would pass for success", []string{"-fail", "nope=x", "-store", filepath.Join(dir, "e")}, []string{"-fail", "nope"}},
 	} {
 		t.Run(name, func(t *testing.T) {

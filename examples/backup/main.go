@@ -49,10 +49,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // backup sets the cluster and the backup up, then runs or plans it.
 func backup(ctx context.Context, opts options, stdout, stderr io.Writer) (code int, err error) {
-	store, err := openStore(&opts, stderr)
+	store, done, err := openStore(&opts, stderr)
 	if err != nil {
 		return exitOther, err
 	}
+	defer func() { err = errors.Join(err, done()) }()
 	env, err := openEnvironment(ctx, opts, stderr)
 	if err != nil {
 		return exitOther, err
@@ -110,7 +111,7 @@ func printPlan(ctx context.Context, snapshots *csisnapshot.Snapshotter, namespac
 	if _, err := fmt.Fprint(stdout, plan); err != nil {
 		return exitOther, err
 	}
-	if err := plan.Err(); err != nil {
+	if err := planFault(plan); err != nil {
 		return exitOther, err
 	}
 	return exitCompleted, nil

@@ -9,21 +9,27 @@ import (
 	"github.com/sheetanchor/sheetanchor/operations"
 )
 
-// openStore opens the directory of the records and says where it is if the user did not.
-func openStore(opts *options, stderr io.Writer) (*operations.FileStore, error) {
+// openStore opens the directory of the records, a new temporary one if the user named none. It says where that is, and
+// done removes it again if nothing is to be kept.
+func openStore(opts *options, stderr io.Writer) (store *operations.FileStore, done func() error, err error) {
+	done = func() error { return nil }
 	if opts.store == "" {
 		dir, err := os.MkdirTemp("", "sheetanchor-")
 		if err != nil {
-			return nil, fmt.Errorf("-store: %w", err)
+			return nil, done, fmt.Errorf("-store: %w", err)
 		}
 		opts.store = dir
-		fmt.Fprintf(stderr, "records in %s\n", dir)
+		if opts.plan {
+			done = func() error { return os.RemoveAll(dir) }
+		} else {
+			fmt.Fprintf(stderr, "records in %s\n", dir)
+		}
 	}
-	store, err := operations.NewFileStore(opts.store, operations.FileOptions{})
+	store, err = operations.NewFileStore(opts.store, operations.FileOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("-store %s: %w", opts.store, err)
+		return nil, done, fmt.Errorf("-store %s: %w", opts.store, err)
 	}
-	return store, nil
+	return store, done, nil
 }
 
 // files names the records of one backup, as Velero lays them out, beside our own.
