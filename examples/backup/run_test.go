@@ -126,7 +126,7 @@ func TestPartiallyFailed(t *testing.T) {
 // The dump is of a real API server: see what design.md says of grouping. S4 S12.
 func TestDump(t *testing.T) {
 	t.Parallel()
-	dump := filepath.Join("testdata", "dump.json")
+	dump := filepath.Join("..", "..", "backuptest", "testdata", "cluster-dump.json")
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		plan, stderr, code := runHere(t, "-f", dump, "-plan", "-store", dir)
