@@ -27,7 +27,7 @@ func main() {
 	lines := flag.Bool("lines", false, "print package lines and the output of failures instead of the counts")
 	flag.Parse()
 	c := counter{output: map[string][]string{}}
-	var out io.Writer = io.Discard
+	out := io.Discard
 	if *lines {
 		out = os.Stdout
 	}
