@@ -5,28 +5,36 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/sheetanchor/sheetanchor/operations"
 )
 
 // copies is an action: it knows how far its copies are and can stop them.
-type copies map[string]int64
+type copies struct {
+	mu   sync.Mutex // protects done: actions are called from several goroutines
+	done map[string]int64
+}
 
-func (c copies) Progress(_ context.Context, id string) (operations.Progress, error) {
-	done, ok := c[id]
+func (c *copies) Progress(_ context.Context, id string) (operations.Progress, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	done, ok := c.done[id]
 	if !ok {
 		return operations.Progress{}, operations.Permanent(errors.New("no such copy"))
 	}
-	c[id] = done + 50
+	c.done[id] = done + 50
 	if done >= 100 {
 		return operations.Progress{State: operations.StateCompleted, Completed: 100, Total: 100, Units: "MB"}, nil
 	}
 	return operations.Progress{State: operations.StateRunning, Completed: done, Total: 100, Units: "MB"}, nil
 }
 
-func (c copies) Cancel(_ context.Context, id string) error {
-	delete(c, id)
+func (c *copies) Cancel(_ context.Context, id string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.done, id)
 	return nil
 }
 
@@ -45,9 +53,8 @@ func ExamplePoller_Step() {
 		panic(err)
 	}
 
-	poller, err := operations.NewPoller(m, map[string]operations.Action{"example.com/copy": copies{"data": 0}}, operations.PollerOptions{
-		Fast: time.Millisecond,
-	})
+	actions := map[string]operations.Action{"example.com/copy": &copies{done: map[string]int64{"data": 0}}}
+	poller, err := operations.NewPoller(m, actions, operations.PollerOptions{Fast: time.Millisecond})
 	if err != nil {
 		panic(err)
 	}

@@ -217,47 +217,47 @@ func meanwhile(t *testing.T, store operations.Store) {
 	mustUpdate(t, newMap(t, store), testKey, func(l *operations.List) error { return l.Add(op("x")) })
 }
 
-// O2: a write of this map that arrives late, after it was found not to have been done, is not another writer's.
+// O2: a write of this map that arrives late, after it was found not to have been done, is not another writer's: neither
+// for the next write nor for the one that finds out about the next without an answer.
 func TestMapLateWrite(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		backend := operations.NewMemoryStore()
-		store := newRecorder(backend)
-		m := newMap(t, store)
-		mustUpdate(t, m, testKey, func(l *operations.List) error { return l.Add(op("a")) })
-		held := &holding{Store: store}
-		m2, err := operations.NewMap(held, operations.BackupForm, operations.MapOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := m2.Get(t.Context(), testKey); err != nil {
-			t.Fatal(err)
-		}
-		held.hold = true
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := m2.Update(ctx, testKey, func(l *operations.List) error { return l.Add(op("late")) }); !errors.Is(err, operations.ErrUnknownOutcome) {
-			t.Fatalf("Update = %v, want ErrUnknownOutcome", err)
-		}
-		held.hold = false
-		rec, err := m2.Get(t.Context(), testKey)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rec, err = m2.Put(t.Context(), rec); err != nil { // finds out that nothing was written
-			t.Fatal(err)
-		}
-		held.deliver(t)
-		if err := rec.List.Add(op("b")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := m2.UploadProgressAndPut(t.Context(), rec); err != nil {
-			t.Errorf("after the late write: %v, want success", err)
-		}
-		if got, err := m2.Peek(t.Context(), testKey); err != nil || !got.List.Equal(rec.List) {
-			t.Errorf("the store holds %d operations, %v, want a and b", got.List.Len(), err)
-		}
-	})
+	for _, again := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &holding{Store: operations.NewMemoryStore()}
+			m := newMap(t, store)
+			rec := mustUpdate(t, m, testKey, func(l *operations.List) error { return l.Add(op("a")) })
+			unanswered := func(id string) (deliver func() error) {
+				t.Helper()
+				store.hold = true
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if _, err := m.Update(ctx, testKey, func(l *operations.List) error { return l.Add(op(id)) }); !errors.Is(err, operations.ErrUnknownOutcome) {
+					t.Fatalf("Update = %v, want ErrUnknownOutcome", err)
+				}
+				store.hold = false
+				return store.held
+			}
+			deliver := unanswered("late")
+			if _, err := m.Put(t.Context(), rec); err != nil { // finds out that nothing was written
+				t.Fatal(err)
+			}
+			if again {
+				unanswered("never")
+			}
+			if err := deliver(); err != nil {
+				t.Fatal(err)
+			}
+			if err := rec.List.Add(op("b")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.UploadProgressAndPut(t.Context(), rec); err != nil {
+				t.Errorf("after the late write: %v, want success", err)
+			}
+			if got, err := m.Peek(t.Context(), testKey); err != nil || !got.List.Equal(rec.List) {
+				t.Errorf("the store holds %d operations, %v, want a and b", got.List.Len(), err)
+			}
+		})
+	}
 }
 
 // holding keeps a write back until it is delivered.
@@ -278,13 +278,6 @@ func (h *holding) Write(ctx context.Context, name string, data []byte, old strin
 	}
 	<-ctx.Done()
 	return "", ctx.Err()
-}
-
-func (h *holding) deliver(t *testing.T) {
-	t.Helper()
-	if err := h.held(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // O7: a map on a store without conditional replace says so.

@@ -173,6 +173,30 @@ func TestPollerErrorBudgetNeedsErrors(t *testing.T) {
 	})
 }
 
+// O9: a good answer gives the whole budget back.
+func TestPollerErrorBudgetIsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		action := newScript(func(context.Context, string) (operations.Progress, error) {
+			switch age := time.Since(start); {
+			case age == 4*time.Minute:
+				return operations.Progress{State: operations.StateRunning}, nil
+			case age < 9*time.Minute:
+				return operations.Progress{}, errors.New("connection refused")
+			}
+			return operations.Progress{State: operations.StateCompleted}, nil
+		})
+		opts := slowOpts
+		opts.ErrorBudget = 5 * time.Minute
+		p := newPoll(t, action, opts, op("a"))
+		p.run(t)
+		if got := p.op(t, "a").Status; got.CancelRequested != nil || got.Phase != operations.PhaseCompleted {
+			t.Errorf("status = %+v, want completed and never asked to stop", got)
+		}
+	})
+}
+
 // O10: a request to cancel is stored before anything is asked, survives a restart, and reaches only what runs.
 func TestPollerCancel(t *testing.T) {
 	t.Parallel()

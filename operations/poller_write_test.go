@@ -3,6 +3,7 @@ package operations_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -57,6 +58,65 @@ func TestPollerCoalescesWrites(t *testing.T) {
 		if reads != 0 {
 			t.Errorf("%d reads of a warm key, want none", reads)
 		}
+	})
+}
+
+// O11: the end of one operation, and the request to stop one, are stored at once, whatever the others do.
+func TestPollerUrgentWrites(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		action := newScript(func(_ context.Context, id string) (operations.Progress, error) {
+			if id == "ends" && time.Since(start) >= 2*time.Minute {
+				return operations.Progress{State: operations.StateCompleted}, nil
+			}
+			return operations.Progress{State: operations.StateRunning, Completed: int64(time.Since(start).Seconds())}, nil
+		})
+		opts := slowOpts
+		opts.WriteInterval, opts.Deadline = 24*time.Hour, 4*time.Minute
+		p := newPoll(t, action, opts, op("ends"), op("stays"))
+		var got []string
+		for time.Since(start) <= 5*time.Minute {
+			p.store.reset()
+			res, err := p.poller.Step(t.Context(), testKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, writes := p.store.counts(); len(writes) > 0 {
+				stays := p.op(t, "stays").Status
+				got = append(got, fmt.Sprintf("%v: ends %s, stays asked to stop %v", time.Since(start), p.op(t, "ends").Status.Phase, stays.CancelRequested != nil))
+			}
+			time.Sleep(res.RequeueAfter)
+		}
+		want := []string{
+			"1m0s: ends InProgress, stays asked to stop false",
+			"2m0s: ends Completed, stays asked to stop false",
+			"4m0s: ends Completed, stays asked to stop true",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("written (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// ops-7, ops-13: an operation that somebody else ended while it was asked about stays as it ended.
+func TestPollerLateAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		action := newScript(func(context.Context, string) (operations.Progress, error) {
+			time.Sleep(10 * time.Second)
+			return operations.Progress{State: operations.StateCompleted}, nil
+		})
+		p := newPoll(t, action, operations.PollerOptions{}, op("a"))
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			time.Sleep(time.Second)
+			mustUpdate(t, p.m, testKey, setPhase("a", operations.PhaseFailed))
+		})
+		if got, want := p.run(t), (operations.Summary{Total: 1, Failed: 1}); got != want {
+			t.Errorf("Run() = %+v, want %+v", got, want)
+		}
+		wg.Wait()
 	})
 }
 
@@ -235,6 +295,33 @@ func TestPollerRunErrors(t *testing.T) {
 	}
 }
 
+// O9: a Step that works gives Run the whole budget back.
+func TestPollerRunErrorsAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var p poll
+		action := newScript(func(context.Context, string) (operations.Progress, error) {
+			p.m.EvictAll() // so that the next Step has to read
+			if time.Since(start) < 15*time.Minute {
+				return operations.Progress{State: operations.StateRunning}, nil
+			}
+			return operations.Progress{State: operations.StateCompleted}, nil
+		})
+		p = newPoll(t, action, operations.PollerOptions{}, op("a"))
+		p.m.EvictAll()
+		p.store.hooks(func(context.Context, string, string) error {
+			if age := time.Since(start); age < 6*time.Minute || age > 8*time.Minute && age < 14*time.Minute {
+				return errStore
+			}
+			return nil
+		}, nil)
+		if got, want := p.run(t), (operations.Summary{Total: 1, Completed: 1}); got != want {
+			t.Errorf("Run() = %+v, want %+v", got, want)
+		}
+	})
+}
+
 // O9: a wake-up from outside ends the wait of Run.
 func TestPollerRunIsWoken(t *testing.T) {
 	t.Parallel()
@@ -356,4 +443,83 @@ func TestNewPollerRefusesBadOptions(t *testing.T) {
 	if _, err := operations.NewPoller(m, nil, operations.PollerOptions{}); err != nil {
 		t.Errorf("NewPoller of the zero options = %v", err)
 	}
+}
+
+// O9: the times an action gives are kept; an Updated that falls back is not.
+func TestPollerTimes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		answers := []operations.Progress{
+			{State: operations.StateRunning, Started: start.Add(-time.Minute), Updated: start.Add(-time.Second)},
+			{State: operations.StateRunning, Updated: start.Add(-time.Hour)},
+			{State: operations.StateRunning, Completed: 1},
+			{State: operations.StateRunning, Completed: 1},
+		}
+		want := []time.Duration{-time.Second, -time.Second, 2 * time.Second, 2 * time.Second} // Updated
+		round := 0
+		action := newScript(func(context.Context, string) (operations.Progress, error) { return answers[round], nil })
+		p := newPoll(t, action, operations.PollerOptions{}, op("a"))
+		for ; round < len(answers); round++ {
+			res, err := p.poller.Step(t.Context(), testKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec, err := p.m.Get(t.Context(), testKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, _ := rec.List.Get("a")
+			if o.Status.Started.Sub(start) != -time.Minute || o.Status.Updated.Sub(start) != want[round] {
+				t.Errorf("after answer %d: started %v, updated %v, want %v", round, o.Status.Started, o.Status.Updated, want[round])
+			}
+			time.Sleep(res.RequeueAfter)
+		}
+	})
+}
+
+// O9, X1: forgetting a key drops the poller's memory, not the record: everything is due at once again.
+func TestPollerForget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		action := newScript(endAfter(time.Hour, operations.StateCompleted))
+		p := newPoll(t, action, operations.PollerOptions{}, op("a"))
+		for i := range 2 {
+			if _, err := p.poller.Step(t.Context(), testKey); err != nil {
+				t.Fatal(err)
+			}
+			if got := len(action.lines()); got != i+1 {
+				t.Errorf("asked %d times, want %d", got, i+1)
+			}
+			p.poller.Forget(testKey)
+		}
+	})
+}
+
+// phase-7: a restart goes on from the record: same operations, same ages.
+func TestPollerRestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		action := newScript(endAfter(time.Minute, operations.StateCompleted))
+		p := newPoll(t, action, operations.PollerOptions{}, op("a"), op("b"))
+		for time.Since(start) < 30*time.Second {
+			restarted, err := operations.NewPoller(newMap(t, p.store), map[string]operations.Action{"test": action}, operations.PollerOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := restarted.Step(t.Context(), testKey)
+			if err != nil || res.Summary != (operations.Summary{Total: 2, Running: 2}) {
+				t.Fatalf("Step after a restart = %+v, %v", res, err)
+			}
+			if want := map[bool]time.Duration{true: time.Second, false: 5 * time.Second}[time.Since(start) < 10*time.Second]; res.RequeueAfter != want {
+				t.Errorf("at %v: RequeueAfter = %v, want %v: the age is in the record", time.Since(start), res.RequeueAfter, want)
+			}
+			time.Sleep(res.RequeueAfter)
+		}
+		p.m.EvictAll()
+		if got, want := p.run(t), (operations.Summary{Total: 2, Completed: 2}); got != want {
+			t.Errorf("Run() = %+v, want %+v", got, want)
+		}
+	})
 }

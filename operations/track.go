@@ -55,8 +55,9 @@ func (p *Poller) enter(ctx context.Context, key Key) (*keyTrack, error) {
 	return k, nil
 }
 
-// leave gives the turn back; a key that is done is forgotten.
+// leave gives the turn back; a key that is done, or of which nothing is known, is forgotten.
 func (p *Poller) leave(key Key, k *keyTrack, done bool) {
+	done = done || len(k.ops) == 0 && len(k.edits) == 0
 	<-k.turn
 	p.mu.Lock()
 	defer p.mu.Unlock()
