@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sheetanchor/sheetanchor/internal/sealed"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -34,9 +35,30 @@ type Resource[T any] interface {
 	Create(ctx context.Context, object T) (T, error)
 	// Patch applies a JSON merge patch.
 	Patch(ctx context.Context, namespace, name string, mergePatch []byte) (T, error)
-	// Delete removes the object with this UID; an empty UID removes whatever has the name. A nil error means only that
+	// Delete removes the object if it is as it was read; otherwise the error is a conflict. A nil error means only that
 	// the server accepted the request.
-	Delete(ctx context.Context, namespace, name string, uid types.UID) error
+	Delete(ctx context.Context, namespace, name string, only Preconditions) error
+}
+
+// Preconditions are what an object must still have for a request to be done. Empty fields are not compared.
+type Preconditions struct {
+	UID             types.UID
+	ResourceVersion string
+}
+
+// Options are the preconditions as those of a delete.
+func (p Preconditions) Options() metav1.DeleteOptions {
+	if p == (Preconditions{}) {
+		return metav1.DeleteOptions{}
+	}
+	opts := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{}}
+	if p.UID != "" {
+		opts.Preconditions.UID = &p.UID
+	}
+	if p.ResourceVersion != "" {
+		opts.Preconditions.ResourceVersion = &p.ResourceVersion
+	}
+	return opts
 }
 
 // ListOptions narrows a list.

@@ -86,7 +86,7 @@ func TestCutWaitsForATerminatingSnapshot(t *testing.T) {
 		if _, err := l.snapshotsOf().Patch(t.Context(), "app", old.Name, []byte(hold)); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.snapshotsOf().Delete(t.Context(), "app", old.Name, made.UID); err != nil {
+		if err := l.snapshotsOf().Delete(t.Context(), "app", old.Name, csisnapshot.Preconditions{UID: made.UID}); err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()

@@ -126,10 +126,6 @@ func (r dynamicResource[T]) Patch(ctx context.Context, namespace, name string, m
 	return r.one(r.at(namespace).Patch(ctx, name, types.MergePatchType, mergePatch, metav1.PatchOptions{}))
 }
 
-func (r dynamicResource[T]) Delete(ctx context.Context, namespace, name string, uid types.UID) error {
-	opts := metav1.DeleteOptions{}
-	if uid != "" {
-		opts.Preconditions = metav1.NewUIDPreconditions(string(uid))
-	}
-	return r.at(namespace).Delete(ctx, name, opts)
+func (r dynamicResource[T]) Delete(ctx context.Context, namespace, name string, only Preconditions) error {
+	return r.at(namespace).Delete(ctx, name, only.Options())
 }

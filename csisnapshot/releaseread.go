@@ -15,7 +15,9 @@ func (r *remover) readAll(ctx context.Context) {
 	byNamespace := map[string][]*removal{}
 	for _, m := range open {
 		m.snapshot, m.content, m.read = nil, nil, true
-		byNamespace[m.Ref.Namespace] = append(byNamespace[m.Ref.Namespace], m)
+		if !m.gone {
+			byNamespace[m.Ref.Namespace] = append(byNamespace[m.Ref.Namespace], m)
+		}
 	}
 	var group errgroup.Group
 	group.SetLimit(readsAtOnce)
@@ -73,7 +75,7 @@ func (r *remover) readSnapshot(ctx context.Context, m *removal) {
 	})
 	if err != nil {
 		m.snapshot = nil
-		if !isGone(err) {
+		if m.gone = isGone(err); !m.gone {
 			m.unread(fmt.Errorf("read snapshot %s: %w", m.Ref, err))
 		}
 		return
@@ -84,7 +86,7 @@ func (r *remover) readSnapshot(ctx context.Context, m *removal) {
 // dropReplaced forgets an object that has the name but is not the one that this call began to remove.
 func (m *removal) dropReplaced() {
 	if m.seen && m.snapshot.UID != m.UID {
-		m.snapshot = nil
+		m.snapshot, m.gone = nil, true
 	}
 }
 

@@ -14,6 +14,7 @@ const (
 	writesAtOnce   = 8
 	firstLook      = 200 * time.Millisecond // after the first round; then twice as long each, up to the schedule
 	protectionWait = 30 * time.Second       // for the finalizer of a content that was just created
+	statusWait     = 5 * time.Second        // the same, when the content has a status
 	quietFor       = 2 * time.Second        // a content may still come after its snapshot is gone
 	stuckAfter     = 10 * time.Second       // a Terminating content is touched
 	touchEvery     = 30 * time.Second
@@ -41,11 +42,13 @@ type removal struct {
 
 	orphan      types.UID // of a content that was found without its snapshot
 	seen        bool      // the snapshot, or a content of it, existed
+	gone        bool      // the snapshot does not exist any more
 	done        bool
 	snapshotAt  string // version, to tell progress
 	contentAt   string
 	progress    time.Time // when something changed last
-	contentSeen time.Time // first time
+	since       time.Time // first sight of the snapshot
+	contentSeen time.Time // first sight of the content
 	vanished    time.Time // when both were first seen to be gone
 	terminating time.Time // since when the content is
 	touched     time.Time

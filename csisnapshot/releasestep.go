@@ -93,13 +93,22 @@ func (r *remover) readPolicyBack(ctx context.Context, m *removal) (bool, error) 
 	return true, nil
 }
 
-// deleteSnapshot deletes the VolumeSnapshot with the UID that was read, once.
+// deleteSnapshot deletes the VolumeSnapshot that was read, once.
 func (r *remover) deleteSnapshot(ctx context.Context, m *removal) error {
 	if m.snapshot.Terminating() {
 		return r.touchIfStuck(ctx, m)
 	}
+	only := Preconditions{UID: m.snapshot.UID}
+	if r.policy == DeletionPolicyDelete {
+		if r.tooEarly(m) {
+			return nil
+		}
+		if m.content == nil { // a controller that takes it up meanwhile changes it
+			only.ResourceVersion = m.snapshot.ResourceVersion
+		}
+	}
 	err := bounded(ctx, r.opts.CallTimeout, func(ctx context.Context) error {
-		return r.client.Snapshots().Delete(ctx, m.Ref.Namespace, m.Ref.Name, m.snapshot.UID)
+		return r.client.Snapshots().Delete(ctx, m.Ref.Namespace, m.Ref.Name, only)
 	})
 	if err != nil && !isGone(err) {
 		return fmt.Errorf("delete snapshot %s: %w", m.Ref, err)
@@ -108,17 +117,32 @@ func (r *remover) deleteSnapshot(ctx context.Context, m *removal) error {
 	return nil
 }
 
+// tooEarly reports whether the snapshot is being made at this moment: with it the controller would delete a content that
+// has no finalizer yet, or is about to make one, and the physical snapshot would stay behind.
+func (r *remover) tooEarly(m *removal) bool {
+	vs, vsc := m.snapshot, m.content
+	failed, _ := statusErrors(vs, nil)
+	switch {
+	case vsc != nil:
+		return exposed(vsc, m.contentSeen)
+	case !pickedUp(vs, nil), failed != nil: // nobody makes a content, or there is nothing to make one from
+		return false
+	default:
+		return time.Since(m.since) < protectionWait
+	}
+}
+
 // deleteContent deletes the content whose snapshot is gone, with the UID that was read, once.
 func (r *remover) deleteContent(ctx context.Context, m *removal) error {
 	vsc := m.content
 	if vsc.Terminating() {
 		return r.touchIfStuck(ctx, m)
 	}
-	if r.policy == DeletionPolicyDelete && !protected(vsc) && time.Since(m.contentSeen) < protectionWait {
+	if r.policy == DeletionPolicyDelete && exposed(vsc, m.contentSeen) {
 		return nil
 	}
 	err := bounded(ctx, r.opts.CallTimeout, func(ctx context.Context) error {
-		return r.client.Contents().Delete(ctx, "", vsc.Name, vsc.UID)
+		return r.client.Contents().Delete(ctx, "", vsc.Name, Preconditions{UID: vsc.UID})
 	})
 	if err != nil && !isGone(err) {
 		return fmt.Errorf("delete content %s: %w", vsc.Name, err)
@@ -127,8 +151,19 @@ func (r *remover) deleteContent(ctx context.Context, m *removal) error {
 	return nil
 }
 
-// protected reports whether the controllers will notice that the content is deleted.
-func protected(vsc *Content) bool { return vsc.Status != nil || hasStackFinalizer(vsc.Meta) }
+// exposed reports whether the content, first seen at the time, has no protection against being deleted too soon: the
+// finalizer that the snapshot-controller puts on it, after which the sidecar deletes the physical snapshot first. The
+// sidecar's status may come before it, so that a status alone shortens the wait, and only a ready one ends it.
+func exposed(vsc *Content, since time.Time) bool {
+	switch st := vsc.Status; {
+	case hasStackFinalizer(vsc.Meta), st != nil && st.ReadyToUse != nil && *st.ReadyToUse && time.Since(since) >= firstLook:
+		return false
+	case st != nil:
+		return time.Since(since) < statusWait
+	default:
+		return time.Since(since) < protectionWait
+	}
+}
 
 // touchIfStuck changes an annotation of a content that stays Terminating: its sidecar looks at it only when it changes.
 func (r *remover) touchIfStuck(ctx context.Context, m *removal) error {
@@ -164,6 +199,9 @@ func (m *removal) changed(now time.Time) {
 	if m.snapshot != nil {
 		snapshotAt = m.snapshot.ResourceVersion
 		m.seen, m.UID = true, m.snapshot.UID
+		if m.since.IsZero() {
+			m.since = now
+		}
 	}
 	if m.content != nil {
 		contentAt = m.content.ResourceVersion

@@ -182,13 +182,13 @@ func TestWaitModesAgree(t *testing.T) {
 	})
 }
 
-// errText is the category and diagnosis of an error.
+// errText is the category and diagnosis of an error, and the driver's own words: those before it depend on the call.
 func errText(err error) string {
 	e, ok := errors.AsType[*csisnapshot.WaitError](err)
 	if !ok {
 		return err.Error()
 	}
-	return e.Category.Error() + " " + string(e.Diagnosis) + " " + e.LastError
+	return e.Category.Error() + " " + string(e.Diagnosis) + " " + e.LastError[max(0, strings.Index(e.LastError, "rpc error")):]
 }
 
 // sameButHandle compares results whose handles come from different storages.
@@ -243,7 +243,7 @@ func TestWaitDeletedAndReplaced(t *testing.T) {
 				deleted, replaced := w.add(0, csisnapshot.StageReady), w.add(1, csisnapshot.StageReady)
 				time.Sleep(10 * time.Second)
 				for i := range 2 {
-					if err := l.client.Snapshots().Delete(t.Context(), "app", l.ref(i).Name, ""); err != nil {
+					if err := l.client.Snapshots().Delete(t.Context(), "app", l.ref(i).Name, csisnapshot.Preconditions{}); err != nil {
 						t.Fatal(err)
 					}
 				}

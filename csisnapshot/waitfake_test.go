@@ -196,7 +196,7 @@ func TestWaitOnBareFakesDeleted(t *testing.T) {
 					t.Fatal(err)
 				}
 				p := w.Add(csisnapshot.Target{Snapshot: &vs, Created: true}, csisnapshot.StageReady)
-				if err := f.client.Snapshots().Delete(t.Context(), "app", vs.Name, ""); err != nil {
+				if err := f.client.Snapshots().Delete(t.Context(), "app", vs.Name, csisnapshot.Preconditions{}); err != nil {
 					t.Fatal(err)
 				}
 				start := time.Now()

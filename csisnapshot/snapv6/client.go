@@ -140,10 +140,6 @@ func (a adapter[P, O, L]) Patch(ctx context.Context, namespace, name string, mer
 	return a.one(a.at(namespace).Patch(ctx, name, types.MergePatchType, mergePatch, metav1.PatchOptions{}))
 }
 
-func (a adapter[P, O, L]) Delete(ctx context.Context, namespace, name string, uid types.UID) error {
-	opts := metav1.DeleteOptions{}
-	if uid != "" {
-		opts.Preconditions = metav1.NewUIDPreconditions(string(uid))
-	}
-	return a.at(namespace).Delete(ctx, name, opts)
+func (a adapter[P, O, L]) Delete(ctx context.Context, namespace, name string, only csisnapshot.Preconditions) error {
+	return a.at(namespace).Delete(ctx, name, only.Options())
 }
