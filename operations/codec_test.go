@@ -131,6 +131,27 @@ func TestDecodeVelero(t *testing.T) {
 	}
 }
 
+// O14: an outcome counts only beside Velero's Failed.
+func TestDecodeOutcome(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ phase, outcome, want operations.Phase }{
+		{operations.PhaseFailed, operations.PhaseCanceled, operations.PhaseCanceled},
+		{operations.PhaseFailed, operations.PhaseAbandoned, operations.PhaseAbandoned},
+		{operations.PhaseFailed, operations.PhaseCompleted, operations.PhaseFailed},
+		{operations.PhaseInProgress, operations.PhaseCanceled, operations.PhaseInProgress},
+		{operations.PhaseCompleted, operations.PhaseAbandoned, operations.PhaseCompleted},
+	} {
+		doc := fmt.Sprintf(`[{"spec":{"backupUID":"uid-1","operationID":"a"},"status":{"phase":%q,"sheetanchor":{"outcome":%q}}}]`, tc.phase, tc.outcome)
+		list, err := operations.BackupForm.Decode(testKey, zipped(t, "", doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := list.Get("a"); got.Status.Phase != tc.want {
+			t.Errorf("phase %s with outcome %s is %s, want %s", tc.phase, tc.outcome, got.Status.Phase, tc.want)
+		}
+	}
+}
+
 // O14, O4: the names of the files.
 func TestFileNames(t *testing.T) {
 	t.Parallel()

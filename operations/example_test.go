@@ -85,7 +85,7 @@ func ExampleNewFileStore() {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	store, err := operations.NewFileStore(dir, operations.FileOptions{})
 	if err != nil {
 		panic(err)

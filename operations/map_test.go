@@ -328,7 +328,7 @@ func TestMapConflicts(t *testing.T) {
 			}
 			return rec
 		}},
-		"of another map": {reason: "versions are of one map", stale: func(t *testing.T, m *operations.Map) operations.Record {
+		"of another map": {reason: "versions are of one map", stale: func(t *testing.T, _ *operations.Map) operations.Record {
 			t.Helper()
 			elsewhere := newMap(t, operations.NewMemoryStore())
 			mustUpdate(t, elsewhere, testKey, func(l *operations.List) error { return l.Add(op("a")) })

@@ -3,6 +3,7 @@ package operations_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -38,6 +39,13 @@ func otherOp(id string) operations.Operation {
 // they say is committed on time.
 func TestPollerStuckActionDelaysNoOther(t *testing.T) {
 	t.Parallel()
+	for _, n := range []int{1, 6} { // one, and more than the action has room for
+		stuckBesideGood(t, n)
+	}
+}
+
+func stuckBesideGood(t *testing.T, n int) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		stuck := newScript(func(ctx context.Context, _ string) (operations.Progress, error) {
 			<-ctx.Done()
@@ -54,8 +62,8 @@ func TestPollerStuckActionDelaysNoOther(t *testing.T) {
 			},
 		}}
 		ops := []operations.Operation{otherOp("good")}
-		for _, id := range []string{"s1", "s2", "s3", "s4", "s5", "s6"} { // more than the action has room for
-			ops = append(ops, op(id))
+		for i := range n {
+			ops = append(ops, op(fmt.Sprint("stuck-", i)))
 		}
 		m, p := twoActions(t, stuck, good, opts, ops...)
 		res, err := p.Step(t.Context(), testKey)

@@ -325,7 +325,7 @@ func checkNotes(t *testing.T, notes []operations.Note, want error) {
 	case want == nil:
 	case len(notes) != 1:
 		t.Errorf("notes = %v, want one", notes)
-	case want == errAny:
+	case errors.Is(want, errAny):
 	default:
 		if wantPanic, ok := errors.AsType[*operations.PanicError](want); ok {
 			gotPanic, ok := errors.AsType[*operations.PanicError](notes[0].Err)

@@ -119,10 +119,11 @@ func member(object json.RawMessage, name string) (json.RawMessage, error) {
 
 // unknown returns the members that are not known, in the form in which encoding them again leaves them.
 func unknown(object json.RawMessage, known []string) (fields, error) {
-	if len(object) == 0 {
-		return nil, nil
+	var members map[string]json.RawMessage
+	var err error
+	if len(object) > 0 {
+		members, err = gzipjson.Unknown(object, known)
 	}
-	members, err := gzipjson.Unknown(object, known)
 	if err != nil || len(members) == 0 {
 		return nil, err
 	}
