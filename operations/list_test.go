@@ -98,7 +98,7 @@ func TestListCopiesAreIndependent(t *testing.T) {
 	}
 }
 
-// O12: counts and the list of what failed are derived from the operations. ops-1, phase-13: what is not known to have
+// O12: counts and the list of what failed are derived from the operations. What is not known to have
 // ended runs. ops-24: the work to be done again is exactly what did not end well.
 func TestListSummary(t *testing.T) {
 	t.Parallel()

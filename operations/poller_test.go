@@ -197,7 +197,7 @@ func TestPollerRequeueAfter(t *testing.T) {
 	})
 }
 
-// O9, ops-4: errors are ridden out and a later good answer wins. ops-25 is the same at the end of the work.
+// O9, ops-4: errors are ridden out and a later good answer wins.
 func TestPollerTransientErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -99,7 +99,7 @@ func TestPollerUrgentWrites(t *testing.T) {
 	})
 }
 
-// ops-7, ops-13: an operation that somebody else ended while it was asked about stays as it ended.
+// ops-7: an operation that somebody else ended while it was asked about stays as it ended.
 func TestPollerLateAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
