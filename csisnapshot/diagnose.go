@@ -50,6 +50,8 @@ func classify(c Classifier, e ErrorInfo) (v Verdict) {
 func (s *State) diagnose(vs *Snapshot, vsc *Content) Diagnosis {
 	switch s.End {
 	case nil:
+	case ErrNotFound:
+		return DiagnosisNotFound
 	case ErrReplaced:
 		return DiagnosisReplaced
 	case ErrFinal:

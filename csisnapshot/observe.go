@@ -63,20 +63,23 @@ const (
 	contentsResource  = "volumesnapshotcontents"
 )
 
-// snapshotEvent takes in an event: of a deleted snapshot first what it was, then that it is gone.
+// snapshotEvent takes in an event: of a deleted snapshot first what it was, then that it is gone. The event of one that
+// was not Terminating is confirmed by a read: it may only have lost the label by which it is watched.
 func (w *Waiter) snapshotEvent(e Event[Snapshot], now time.Time) {
-	ref := e.Object.Ref()
-	if e.Type != watch.Deleted {
-		w.sawSnapshot(ref, &e.Object, now)
-		return
+	ref, vs := e.Object.Ref(), &e.Object
+	known := w.entries[ref]
+	switch {
+	case e.Type != watch.Deleted:
+		w.sawSnapshot(ref, vs, now)
+	case known == nil:
+		w.keepSnapshot(vs, true)
+	case known.state.UID != vs.UID:
+	default:
+		w.sawSnapshot(ref, vs, now)
+		if !vs.Terminating() && !known.ended {
+			w.confirmAt(known, now)
+		}
 	}
-	if known := w.entries[ref]; known == nil || known.state.UID != e.Object.UID {
-		return
-	}
-	last := e.Object
-	last.Deleted = keep(last.Deleted, &now)
-	w.sawSnapshot(ref, &last, now)
-	w.sawSnapshot(ref, nil, now)
 }
 
 func followAs[T any](ctx context.Context, w *Waiter, s *stream, r Resource[T], selector string, see func(Event[T], time.Time)) {

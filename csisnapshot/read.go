@@ -42,10 +42,13 @@ type round struct {
 	namespaces []string
 	contents   []*entry // whose content is read
 	out        []*entry // that are read out of turn
+	confirm    []Ref    // snapshots that are read by name
 	safety     bool
 }
 
-func (r round) empty() bool { return len(r.namespaces) == 0 && len(r.contents) == 0 }
+func (r round) empty() bool {
+	return len(r.namespaces) == 0 && len(r.contents) == 0 && len(r.confirm) == 0
+}
 
 // plan says what is to be read now, and when to look again.
 func (w *Waiter) plan(now time.Time) (r round, next time.Time) {
@@ -76,7 +79,7 @@ func (w *Waiter) plan(now time.Time) (r round, next time.Time) {
 		r.safety = true
 		c.safety = now.Add(w.safetyInterval())
 	}
-	r.out = w.takeDue(namespaces, contents, now)
+	r.out, r.confirm = w.takeDue(namespaces, contents, now)
 	for _, e := range c.due {
 		next = sooner(next, e.nextRead())
 	}
@@ -108,10 +111,10 @@ func (w *Waiter) cover(namespaces map[string]bool, contents map[*entry]bool, cho
 }
 
 // takeDue adds the entries that are to be read out of turn by now. Before the watches are open nothing is.
-func (w *Waiter) takeDue(namespaces map[string]bool, contents map[*entry]bool, now time.Time) (taken []*entry) {
+func (w *Waiter) takeDue(namespaces map[string]bool, contents map[*entry]bool, now time.Time) (taken []*entry, confirm []Ref) {
 	for _, s := range w.streams {
 		if !s.ready {
-			return nil
+			return nil, nil
 		}
 	}
 	kept := w.read.due[:0]
@@ -122,7 +125,11 @@ func (w *Waiter) takeDue(namespaces map[string]bool, contents map[*entry]bool, n
 			kept = append(kept, e)
 		default:
 			taken = append(taken, e)
-			if due(e.readSnapshot, now) {
+			switch {
+			case !due(e.readSnapshot, now):
+			case e.confirm:
+				confirm = append(confirm, e.state.Ref)
+			default:
 				namespaces[e.state.Ref.Namespace] = true
 			}
 			if due(e.readContent, now) {
@@ -132,7 +139,7 @@ func (w *Waiter) takeDue(namespaces map[string]bool, contents map[*entry]bool, n
 	}
 	clear(w.read.due[len(kept):])
 	w.read.due = kept
-	return taken
+	return taken, confirm
 }
 
 func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }

@@ -46,6 +46,7 @@ func (w *Waiter) readRound(ctx context.Context, r round) {
 		group.Go(func() error { w.readSnapshots(ctx, namespace, r.safety); return nil })
 	}
 	_ = group.Wait() // trouble is noted with its stream
+	w.confirm(ctx, r.confirm)
 	w.readContents(ctx, r)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,11 +111,11 @@ func (w *Waiter) readSnapshots(ctx context.Context, namespace string, safety boo
 	}
 	w.mu.Unlock()
 	slices.SortFunc(missing, Ref.Compare)
-	w.confirm(ctx, s, missing)
+	w.confirm(ctx, missing)
 }
 
 // confirm reads snapshots by name.
-func (w *Waiter) confirm(ctx context.Context, s *stream, refs []Ref) {
+func (w *Waiter) confirm(ctx context.Context, refs []Ref) {
 	var group errgroup.Group
 	group.SetLimit(readsAtOnce)
 	for _, ref := range refs {
@@ -133,7 +134,7 @@ func (w *Waiter) confirm(ctx context.Context, s *stream, refs []Ref) {
 			case isGone(err):
 				w.sawSnapshot(ref, nil, now)
 			default:
-				w.noteRead(s, err, now)
+				w.noteRead(w.stream(snapshotsResource, ref.Namespace), err, now)
 			}
 			return nil
 		})

@@ -20,6 +20,7 @@ type entry struct {
 	// What has to be read out of turn, and from when on; zero: nothing.
 	readSnapshot, readContent time.Time
 	hinted                    bool // readContent was set once because the snapshot was ahead of its content
+	confirm                   bool // readSnapshot is by name: an event said that it is gone
 	deciding, decided         bool // the content is read before the snapshot counts as deleted; it was
 }
 
@@ -82,8 +83,9 @@ func (w *Waiter) expect(e *entry, t Target, now time.Time) {
 	}
 	w.read.added(now, w.opts.Schedule, w.quiet())
 	w.checkBy(now.Add(w.opts.Timeout))
-	if t.Snapshot != nil {
-		e.snapshot = t.Snapshot
+	e.snapshot = t.Snapshot
+	w.takeEarly(e, now)
+	if e.snapshot != nil {
 		w.judge(e, now)
 	}
 }
@@ -93,10 +95,13 @@ func (w *Waiter) expect(e *entry, t Target, now time.Time) {
 func (w *Waiter) sawSnapshot(ref Ref, vs *Snapshot, now time.Time) (news bool) {
 	e := w.entries[ref]
 	if e == nil {
+		if vs != nil {
+			w.keepSnapshot(vs, false)
+		}
 		return false
 	}
 	news = vs == nil || e.snapshot == nil || e.snapshot.ResourceVersion != vs.ResourceVersion
-	e.snapshot, e.gone, e.readSnapshot = vs, vs == nil, time.Time{}
+	e.snapshot, e.gone, e.readSnapshot, e.confirm = vs, vs == nil, time.Time{}, false
 	w.judge(e, now)
 	return news
 }
@@ -107,7 +112,11 @@ func (w *Waiter) sawContent(vsc *Content, gone bool, now time.Time) (news bool) 
 	if e == nil {
 		e = w.entries[Ref{Namespace: vsc.Snapshot.Namespace, Name: vsc.Snapshot.Name}]
 	}
-	if e == nil || !vsc.Snapshot.is(e.state.Ref, e.state.UID) {
+	if e == nil {
+		w.keepContent(vsc)
+		return false
+	}
+	if !vsc.Snapshot.is(e.state.Ref, e.state.UID) {
 		return false
 	}
 	news = e.content == nil || e.content.ResourceVersion != vsc.ResourceVersion
@@ -183,7 +192,7 @@ func (w *Waiter) settle(e *entry, now time.Time) {
 	switch {
 	case s.Ready || s.Reached(e.until):
 		w.remove(e)
-		w.finishStages(e, nil, now)
+		w.finishStages(e, nil)
 	case s.End != nil && w.contentDecides(e, now):
 	case s.End != nil:
 		w.end(e, s.End, s.Diagnosis, nil, now)
@@ -212,14 +221,14 @@ func (w *Waiter) end(e *entry, category error, d Diagnosis, cause error, now tim
 	w.remove(e)
 	e.state.Diagnosis = d
 	err := func(stage Stage) error { return e.state.failure(stage, category, d, cause, now) }
-	w.finishStages(e, err, now)
+	w.finishStages(e, err)
 	if !errors.Is(category, ErrTimeout) || errors.Is(cause, errDriverStalled) {
 		closeOnce(e.pending.freed)
 	}
 }
 
 // finishStages closes the stages that are open.
-func (w *Waiter) finishStages(e *entry, failed func(Stage) error, _ time.Time) {
+func (w *Waiter) finishStages(e *entry, failed func(Stage) error) {
 	var last error
 	for stage := range e.pending.stages {
 		var err error

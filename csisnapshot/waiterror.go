@@ -35,7 +35,7 @@ var (
 // Diagnosis says what a snapshot is waiting for, or why its wait ended.
 type Diagnosis string
 
-// The diagnoses. All but the last five are of a snapshot that may still be made.
+// The diagnoses. All but the last six are of a snapshot that may still be made.
 const (
 	DiagnosisNone           Diagnosis = ""                     // nothing remarkable
 	DiagnosisNeverPickedUp  Diagnosis = "NeverPickedUp"        // no sign of a snapshot-controller
@@ -45,6 +45,7 @@ const (
 	DiagnosisClassOfAnother Diagnosis = "ClassOfAnotherDriver" // the content's driver is not the volume's
 	DiagnosisError          Diagnosis = "Error"                // the status holds an error; the stack retries
 	DiagnosisNoProgress     Diagnosis = "NoProgress"           // picked up, and then nothing
+	DiagnosisNotFound       Diagnosis = "NotFound"
 	DiagnosisDeleted        Diagnosis = "Deleted"
 	DiagnosisReplaced       Diagnosis = "Replaced"
 	DiagnosisFinal          Diagnosis = "FinalError"

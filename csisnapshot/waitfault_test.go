@@ -201,19 +201,64 @@ func TestWaitReadsForbidden(t *testing.T) {
 	})
 }
 
-func TestWaitLosesNothingAtOpening(t *testing.T) {
+func TestWaitLosesNothingBeforeAdd(t *testing.T) {
 	t.Parallel()
-	// S3: a snapshot that is cut between its creation and the return of the create is seen.
+	// S3: events may arrive before the answer to the create. What they told is not lost, and needs no read.
+	for name, tt := range map[string]struct {
+		reason  string
+		delete  bool
+		created bool
+		gets    int
+	}{
+		"ready before":                   {"kept from the watches", false, true, 0},
+		"ready before, and it was there": {"the watches told all, so nothing is left to read", false, false, 0},
+		"deleted before":                 {"the content is asked whether it was ready", true, true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onEachAdapter(t, func(t *testing.T, adapter string) {
+				l := newWaitLab(t, adapter, backuptest.ControllerOptions{}, 1)
+				w := l.run(t.Context(), csisnapshot.WaitOptions{})
+				vs := l.create(0)
+				time.Sleep(10 * time.Second)
+				if tt.delete {
+					if err := l.client.Snapshots().Delete(t.Context(), vs.Namespace, vs.Name, csisnapshot.Preconditions{UID: vs.UID}); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(10 * time.Second)
+				}
+				l.counter.Reset()
+				began := l.at()
+				p := w.Add(csisnapshot.Target{Snapshot: &vs, Driver: backuptest.DefaultDriver, Created: tt.created}, csisnapshot.StageReady)
+				_, err := p.Wait(t.Context(), csisnapshot.StageReady)
+				if tt.delete != errors.Is(err, csisnapshot.ErrDeleted) || !tt.delete && err != nil || l.at() != began {
+					t.Errorf("after %v: %v: %s", l.at()-began, err, tt.reason)
+				}
+				if got := l.counter.Requests()["get volumesnapshotcontents"]; got != tt.gets {
+					t.Errorf("%d reads of the content, want %d: %s", got, tt.gets, tt.reason)
+				}
+				if err := w.finish(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestWaitOutlivesALostLabel(t *testing.T) {
+	t.Parallel()
+	// S8 S3: a snapshot that loses the label by which it is watched is not deleted; it is read by name from then on.
 	onEachAdapter(t, func(t *testing.T, adapter string) {
-		l := newWaitLab(t, adapter, backuptest.ControllerOptions{}, 1)
+		l := newWaitLab(t, adapter, scripts(1, backuptest.Script{CutAfter: 20 * time.Second}), 1)
 		w := l.run(t.Context(), csisnapshot.WaitOptions{})
-		vs := l.create(0)
-		time.Sleep(10 * time.Second) // everything happens before Add
-		l.counter.Reset()
-		p := w.Add(csisnapshot.Target{Snapshot: &vs, Driver: backuptest.DefaultDriver}, csisnapshot.StageReady)
-		began := l.at()
-		if _, err := p.Wait(t.Context(), csisnapshot.StageReady); err != nil || l.at()-began > time.Second {
-			t.Errorf("after %v: %v", l.at()-began, err)
+		p := w.add(0, csisnapshot.StageReady)
+		time.Sleep(5 * time.Second)
+		patch := []byte(`{"metadata":{"labels":null}}`)
+		if _, err := l.client.Snapshots().Patch(t.Context(), "app", l.ref(0).Name, patch); err != nil {
+			t.Fatal(err)
+		}
+		if res, err := p.Wait(t.Context(), csisnapshot.StageReady); err != nil || l.at() > 2*time.Minute {
+			t.Errorf("after %v: %+v, %v, want ready after the next safety read", l.at(), res, err)
 		}
 		if err := w.finish(); err != nil {
 			t.Error(err)
