@@ -24,7 +24,8 @@ const maxRounds = 10
 // Reason and message come from the record if the object keeps none. An object in an external phase, such as Deleting, is returned as it is. Load writes, so it is for the owner of the
 // work; viewers read the object.
 //
-// An error of the record is returned with the state of the object. [ErrUnknownPhase] says that object or record are in a
+// A record of another object, one that had the name before, is [ErrForeignRecord]: nothing is changed, and the new object
+// needs a record of its own. An error of the record is returned with the state of the object. [ErrUnknownPhase] says that object or record are in a
 // phase that the machine does not have; nothing is changed then. The other errors are those of Apply.
 func (a *Applier[P]) Load(ctx context.Context) (_ State[P], err error) {
 	defer recovered(ctx, &err)
@@ -55,6 +56,9 @@ func (a *Applier[P]) converge(ctx, bounded context.Context, state State[P]) (_ S
 	rec, ok, err := a.loadRecord(bounded)
 	if err != nil {
 		return state, false, err
+	}
+	if ok && rec.UID != "" && state.UID != "" && rec.UID != state.UID {
+		return state, false, fmt.Errorf("%w: the object's uid is %q, the record's %q", ErrForeignRecord, state.UID, rec.UID)
 	}
 	step, c := a.machine.judge(state, rec, ok)
 	if step == agree {

@@ -137,6 +137,32 @@ func TestRecordOfAnotherObject(t *testing.T) {
 	}
 }
 
+// P6 ops-16: an object that was created again under its old name does not inherit what its predecessor recorded, wherever
+// that had come to.
+func TestRecreatedObject(t *testing.T) {
+	t.Parallel()
+	for _, recorded := range []MyPhase{phase.InProgress, phase.Finalizing, phase.Completed} {
+		t.Run(string(recorded), func(t *testing.T) {
+			t.Parallel()
+			doc := &paper{}
+			rec := phase.NewDocumentRecord[MyPhase](doc, "uid-1")
+			c := phase.Change[MyPhase]{From: phase.New, To: recorded, Event: "Something", UID: "uid-1", At: someTime}
+			if err := rec.Save(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			memory := phase.NewMemory(phase.State[MyPhase]{UID: "uid-2"})
+			a := newApplier(t, memory, phase.ApplierOptions[MyPhase]{Record: rec})
+			state, err := a.Load(t.Context())
+			if !errors.Is(err, phase.ErrForeignRecord) || state.Phase != phase.New {
+				t.Errorf("Load = phase %s, %v, want New and ErrForeignRecord", state.Phase, err)
+			}
+			if len(memory.Changes()) != 0 || doc.saves != 1 {
+				t.Errorf("%d changes and %d saves after Load, want none and the first", len(memory.Changes()), doc.saves)
+			}
+		})
+	}
+}
+
 // P6: Save is a compare-and-swap that can be repeated, whatever the document answers.
 func TestRecordSave(t *testing.T) {
 	t.Parallel()
