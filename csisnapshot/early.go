@@ -1,6 +1,10 @@
 package csisnapshot
 
-import "time"
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // early is what watches told of a snapshot before it was added: its events may arrive before the answer to its creation.
 type early struct {
@@ -9,9 +13,22 @@ type early struct {
 	gone     bool
 }
 
+// identity is a snapshot's UID, or its name on fakes that give no UID.
+type identity struct {
+	uid types.UID
+	ref Ref
+}
+
+func identify(uid types.UID, ref Ref) identity {
+	if uid != "" {
+		return identity{uid: uid}
+	}
+	return identity{ref: ref}
+}
+
 // earlyOf is where events of a snapshot are kept that is not waited for yet; nil if it was, or is none of the owner's.
-func (w *Waiter) earlyOf(ref Ref, known func() bool) *early {
-	if !w.names.OwnsName(w.owner.UID, ref.Name) || known() {
+func (w *Waiter) earlyOf(ref Ref, id identity) *early {
+	if !w.names.OwnsName(w.owner.UID, ref.Name) || w.added[id] {
 		return nil
 	}
 	e := w.early[ref]
@@ -24,7 +41,7 @@ func (w *Waiter) earlyOf(ref Ref, known func() bool) *early {
 
 // keepSnapshot keeps an event of a snapshot that is not waited for.
 func (w *Waiter) keepSnapshot(vs *Snapshot, gone bool) {
-	if kept := w.earlyOf(vs.Ref(), func() bool { return w.added[vs.UID] }); kept != nil {
+	if kept := w.earlyOf(vs.Ref(), identify(vs.UID, vs.Ref())); kept != nil {
 		kept.snapshot, kept.gone = vs, gone
 	}
 }
@@ -32,7 +49,7 @@ func (w *Waiter) keepSnapshot(vs *Snapshot, gone bool) {
 // keepContent keeps an event of a content whose snapshot is not waited for.
 func (w *Waiter) keepContent(vsc *Content) {
 	ref := Ref{Namespace: vsc.Snapshot.Namespace, Name: vsc.Snapshot.Name}
-	if kept := w.earlyOf(ref, func() bool { return w.added[vsc.Snapshot.UID] }); kept != nil {
+	if kept := w.earlyOf(ref, identify(vsc.Snapshot.UID, ref)); kept != nil {
 		kept.content = vsc
 	}
 }
@@ -41,7 +58,7 @@ func (w *Waiter) keepContent(vsc *Content) {
 func (w *Waiter) takeEarly(e *entry, now time.Time) {
 	kept := w.early[e.state.Ref]
 	delete(w.early, e.state.Ref)
-	w.added[e.state.UID] = true
+	w.added[identify(e.state.UID, e.state.Ref)] = true
 	if kept == nil {
 		return
 	}

@@ -13,6 +13,7 @@ type entry struct {
 	until    Stage
 	pending  *Pending
 	added    time.Time
+	created  bool // by this run
 	snapshot *Snapshot // as last seen
 	content  *Content  // as last seen
 	gone     bool      // there is no such snapshot
@@ -54,7 +55,7 @@ func (w *Waiter) add(t Target, until Stage, now time.Time) *Pending {
 		}
 		w.end(old, ErrReplaced, DiagnosisReplaced, nil, now)
 	}
-	e := &entry{state: NewState(t), until: until, added: now}
+	e := &entry{state: NewState(t), until: until, added: now, created: t.Created}
 	e.pending = newPending(w, e)
 	clock := w.driver(t.Driver)
 	clock.join(e, now)
@@ -139,7 +140,7 @@ func (w *Waiter) judge(e *entry, now time.Time) {
 	if e.state.UID != "" && before.UID == "" {
 		w.uids[e.state.UID] = e
 	}
-	if e.state.ProgressAt != before.ProgressAt {
+	if e.state.ProgressAt != before.ProgressAt && (e.created || !before.LastChange.IsZero()) { // not what was long ago
 		w.driver(e.state.Driver).moved(e, now)
 	}
 	w.settle(e, now)

@@ -44,7 +44,7 @@ func TestWaitIsCheapForTheServer(t *testing.T) {
 	t.Parallel()
 	// S3: for N snapshots the number of reads does not depend on N, however long the wait is.
 	onEachAdapter(t, func(t *testing.T, adapter string) {
-		const n = 60
+		const n = 25
 		l := newWaitLab(t, adapter, scripts(n, backuptest.Script{CutAfter: 3 * time.Second, ReadyAfter: 10 * time.Second}), n)
 		w := l.run(t.Context(), csisnapshot.WaitOptions{})
 		want := map[string]int{
