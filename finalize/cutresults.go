@@ -10,9 +10,9 @@ import (
 )
 
 // CutResults returns what a Cut has to say beside its volumes, whose errors their operations bring: an error for each pod
-// that could not be frozen or thawed, and warnings for hooks that may fail, for volumes that were not cut while their pods
-// were frozen, and for pods that an earlier process left frozen and that are gone or not the same any more. A nil report
-// has none.
+// that could not be frozen or thawed, and warnings for hooks that may fail or could not be run, for volumes that were not
+// cut while their pods were frozen, and for pods that an earlier process left frozen and that are gone or not the same any
+// more. A nil report has none.
 func CutResults(report *csisnapshot.Report) Results {
 	var out Results
 	if report == nil {
@@ -27,7 +27,11 @@ func CutResults(report *csisnapshot.Report) Results {
 		}
 	}
 	for _, v := range report.Volumes {
-		if v.NotCutInWindow && v.Err == nil {
+		switch {
+		case v.Err != nil || !v.NotCutInWindow:
+		case v.Adopted:
+			add(&out.Warnings, v.Namespace, v.Claim, "the snapshot was cut by an earlier process, not in the same freeze as the pod's others")
+		default:
 			add(&out.Warnings, v.Namespace, v.Claim, "the snapshot was not cut while the pod was frozen")
 		}
 	}
@@ -48,6 +52,9 @@ func leftoverResults(out *Results, left csisnapshot.ThawReport) {
 }
 
 func podResults(out *Results, p csisnapshot.PodReport) {
+	if p.Note != "" {
+		add(&out.Warnings, p.Namespace, p.Name, "its hooks were not run: "+p.Note)
+	}
 	if p.Err != nil {
 		add(&out.Errors, p.Namespace, p.Name, p.Err.Error())
 	}

@@ -48,6 +48,18 @@ func TestCutResults(t *testing.T) {
 			report:   &csisnapshot.Report{Volumes: []csisnapshot.VolumeReport{{Namespace: "app", Claim: "data", NotCutInWindow: true}}},
 			warnings: one("cut: app/data: the snapshot was not cut while the pod was frozen"),
 		},
+		"cut in an earlier freeze": {
+			reason:   "a crash came between the freezes of one pod",
+			report:   &csisnapshot.Report{Volumes: []csisnapshot.VolumeReport{{Namespace: "app", Claim: "data", NotCutInWindow: true, Adopted: true}}},
+			warnings: one("cut: app/data: the snapshot was cut by an earlier process, not in the same freeze as the pod's others"),
+		},
+		"hooks that could not be run": {
+			reason: "the snapshots are taken, but not as the pod's owner wished",
+			report: &csisnapshot.Report{Batches: []csisnapshot.BatchReport{{Pods: []csisnapshot.PodReport{
+				{Namespace: "app", Name: "db-0", Note: "container db does not run"},
+			}}}},
+			warnings: one("cut: app/db-0: its hooks were not run: container db does not run"),
+		},
 		"leftover that stays frozen": {
 			reason: "somebody must look",
 			report: &csisnapshot.Report{Leftovers: []csisnapshot.ThawReport{{Pod: pod, Outcome: csisnapshot.ThawFailed, Err: failed}}},

@@ -20,7 +20,7 @@ func collect(ctx context.Context, job *Backup, env *environment, out *progress) 
 		return result{}, err
 	}
 	r := result{
-		Phase: string(state.Phase), Reason: state.Reason, Transitions: out.made(),
+		Name: job.Key.Name, Namespace: job.Key.Namespace, Phase: string(state.Phase), Reason: state.Reason, Message: state.Message, Transitions: out.made(),
 		Batches: []batch{}, Snapshots: []snapshot{}, Skipped: []skipped{}, Hooks: []hook{},
 	}
 	record, err := job.Operations.Peek(ctx, job.Key)
@@ -91,7 +91,7 @@ func (r *result) addResults(ctx context.Context, job *Backup) error {
 }
 
 func flat(set finalize.ResultSet) []string {
-	all := slices.Concat([]string{}, set.Velero, set.Cluster)
+	all := append(append([]string{}, set.Velero...), set.Cluster...)
 	for _, namespace := range slices.Sorted(maps.Keys(set.Namespaces)) {
 		all = append(all, set.Namespaces[namespace]...)
 	}

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,15 +21,19 @@ import (
 	"github.com/sheetanchor/sheetanchor/backuptest"
 )
 
-//go:embed demo.yaml
-var demo []byte
-
 // startEmbedded starts an in-memory cluster with a fake snapshot controller. The cluster keeps its objects and the storage
 // its snapshots in the store's directory, so that a program that was killed meets them again.
 func startEmbedded(ctx context.Context, opts options, stderr io.Writer) (_ *environment, err error) {
-	file := filepath.Join(opts.store, "cluster.json")
-	_, statErr := os.Stat(file)
-	cluster, err := backuptest.Start(backuptest.Options{File: file})
+	lock, err := lockStore(opts.store)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, lock.Close())
+		}
+	}()
+	cluster, err := startCluster(opts, stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -41,11 +42,6 @@ func startEmbedded(ctx context.Context, opts options, stderr io.Writer) (_ *envi
 			cluster.Close()
 		}
 	}()
-	if errors.Is(statErr, os.ErrNotExist) {
-		if err := loadObjects(cluster, opts.file, stderr); err != nil {
-			return nil, errors.Join(err, os.Remove(file))
-		}
-	}
 	config := cluster.Config()
 	namespace, err := pickNamespace(ctx, config, opts)
 	if err != nil {
@@ -76,29 +72,9 @@ func startEmbedded(ctx context.Context, opts options, stderr io.Writer) (_ *envi
 	env.close = func() error {
 		err := stop()
 		cluster.Close()
-		return err
+		return errors.Join(err, lock.Close())
 	}
 	return env, nil
-}
-
-// loadObjects fills the cluster from the user's dump, or from the built-in objects.
-func loadObjects(cluster *backuptest.Cluster, file string, stderr io.Writer) error {
-	data, name := demo, "demo.yaml"
-	if file != "" {
-		var err error
-		if data, err = os.ReadFile(file); err != nil {
-			return fmt.Errorf("-f: %w", err)
-		}
-		name = file
-	}
-	skipped, err := cluster.Load(bytes.NewReader(data))
-	if err != nil {
-		return fmt.Errorf("-f %s: %w", name, err)
-	}
-	for _, s := range skipped {
-		fmt.Fprintf(stderr, "%s: skipped %s\n", name, s)
-	}
-	return nil
 }
 
 // startController runs the fake snapshot controller until stop is called, which waits for it.

@@ -49,11 +49,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // backup sets the cluster and the backup up, then runs or plans it.
 func backup(ctx context.Context, opts options, stdout, stderr io.Writer) (code int, err error) {
-	store, done, err := openStore(&opts, stderr)
+	store, err := openStore(&opts)
 	if err != nil {
 		return exitOther, err
 	}
-	defer func() { err = errors.Join(err, done()) }()
+	defer func() { err = errors.Join(err, tidyStore(opts, stderr)) }()
 	env, err := openEnvironment(ctx, opts, stderr)
 	if err != nil {
 		return exitOther, err
@@ -71,13 +71,13 @@ func backupIn(ctx context.Context, opts options, env *environment, store operati
 	if err := checkNamespace(ctx, c.core, env.namespace); err != nil {
 		return exitOther, err
 	}
-	out := newProgress(opts, stdout)
+	out := newProgress(ctx, opts, stdout)
 	snapshots, err := newSnapshotter(opts, c, env.quiescer, store, out)
 	if err != nil {
 		return exitOther, err
 	}
 	if opts.plan {
-		return printPlan(ctx, snapshots, env.namespace, stdout)
+		return printPlan(ctx, opts, snapshots, env.namespace, stdout)
 	}
 	job, err := newBackup(ctx, opts, env.namespace, c, snapshots, store, out)
 	if err != nil {
@@ -103,15 +103,17 @@ func backupIn(ctx context.Context, opts options, env *environment, store operati
 	}
 }
 
-func printPlan(ctx context.Context, snapshots *csisnapshot.Snapshotter, namespace string, stdout io.Writer) (int, error) {
+func printPlan(ctx context.Context, opts options, snapshots *csisnapshot.Snapshotter, namespace string, stdout io.Writer) (int, error) {
 	plan, err := snapshots.Plan(ctx, namespace)
 	if err != nil {
 		return exitOther, err
 	}
-	if _, err := fmt.Fprint(stdout, plan); err != nil {
-		return exitOther, err
+	if opts.output == "json" {
+		err = writePlan(stdout, plan)
+	} else {
+		_, err = fmt.Fprint(stdout, plan)
 	}
-	if err := planFault(plan); err != nil {
+	if err := errors.Join(err, planFault(plan)); err != nil {
 		return exitOther, err
 	}
 	return exitCompleted, nil

@@ -15,6 +15,7 @@ import (
 // options are the flags, checked.
 type options struct {
 	file, kubeconfig, namespace, name, store string
+	temporary                                bool // nobody named the store
 	plan                                     bool
 	timeout, maxFreeze                       time.Duration
 	wait, output                             string
@@ -26,14 +27,14 @@ type options struct {
 func parseOptions(args []string, stderr io.Writer) (options, error) {
 	o := options{fail: map[string]string{}, slow: map[string]time.Duration{}}
 	flags := flag.NewFlagSet("backup", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags.SetOutput(io.Discard) // a wrong flag is one line of ours
 	flags.StringVar(&o.file, "f", "", "`FILE` with the output of kubectl get pods,pvc,pv,sc,volumesnapshotclass -o yaml|json, to use instead of the built-in objects (embedded cluster)")
 	flags.BoolVar(&o.plan, "plan", false, "print the batches and stop")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "`FILE` of a real cluster to use instead of the embedded one")
 	flags.StringVar(&o.namespace, "namespace", "", "namespace `NS` to back up (default: the only one with volumes in an embedded cluster)")
 	flags.StringVar(&o.name, "name", "demo", "name of the backup; run again with the same name and -store to resume")
 	flags.StringVar(&o.store, "store", "", "directory `DIR` for the records (default: a new temporary one)")
-	flags.DurationVar(&o.timeout, "timeout", 10*time.Minute, "time without progress after which a snapshot has failed")
+	flags.DurationVar(&o.timeout, "timeout", 10*time.Minute, "time without any progress of a driver's snapshots after which those that wait have failed")
 	flags.StringVar(&o.wait, "wait", "watch", "how to wait for snapshots: watch or poll")
 	flags.DurationVar(&o.maxFreeze, "max-freeze", 30*time.Second, "longest time a pod stays frozen; 0: until its snapshots are cut or have failed")
 	flags.IntVar(&o.concurrency, "concurrency", 10, "snapshots of a batch created at the same time")
@@ -51,7 +52,13 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		o.slow[claim], err = time.ParseDuration(text)
 		return err
 	})
-	if err := flags.Parse(args); err != nil {
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		flags.SetOutput(stderr)
+		fmt.Fprintln(stderr, "usage: backup [flags]")
+		flags.PrintDefaults()
+		return o, err
+	case err != nil:
 		return o, err
 	}
 	if flags.NArg() > 0 {
@@ -73,8 +80,10 @@ func (o options) embedded() bool { return o.kubeconfig == "" }
 func (o options) validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if problems := validation.IsDNS1123Subdomain(objectName(o.name)); len(problems) > 0 {
+	if problems := validation.IsDNS1123Subdomain(o.name); len(problems) > 0 {
 		fault("-name %q: %s", o.name, problems[0])
+	} else if limit := validation.DNS1123SubdomainMaxLength - len(objectName("")); len(o.name) > limit {
+		fault("-name %q: must be no more than %d characters", o.name, limit)
 	}
 	if o.namespace != "" {
 		if problems := validation.IsDNS1123Label(o.namespace); len(problems) > 0 {

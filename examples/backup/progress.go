@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,6 +23,7 @@ type progress struct {
 	json     bool
 	terminal bool
 	started  time.Time
+	stopped  func() bool // the user has ended the program
 
 	mu          sync.Mutex
 	transitions []transition
@@ -30,8 +32,8 @@ type progress struct {
 	shown       bool // a line that changes in place is on the screen
 }
 
-func newProgress(opts options, stdout io.Writer) *progress {
-	p := &progress{stdout: stdout, json: opts.output == "json", started: time.Now(), claims: map[string]string{}}
+func newProgress(ctx context.Context, opts options, stdout io.Writer) *progress {
+	p := &progress{stopped: func() bool { return ctx.Err() != nil }, stdout: stdout, json: opts.output == "json", started: time.Now(), claims: map[string]string{}}
 	if f, ok := stdout.(*os.File); ok && !p.json {
 		info, err := f.Stat()
 		p.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
@@ -127,8 +129,20 @@ func (p *progress) snapshots() csisnapshot.Observer {
 			p.mu.Unlock()
 			p.status("%d of %d volumes cut", cut, total)
 		},
-		Failed: func(e csisnapshot.VolumeEvent) { p.line("  failed %s: %s", e.Claim, oneLine(e.Err.Error())) },
+		Failed: func(e csisnapshot.VolumeEvent) {
+			if !p.stopped() { // else the volume has not failed: the next run goes on with it
+				p.line("  failed %s: %s", e.Claim, reasonOf(e.Err))
+			}
+		},
 	}
+}
+
+// reasonOf is what the driver said, if it said something.
+func reasonOf(err error) string {
+	if wait, ok := errors.AsType[*csisnapshot.WaitError](err); ok && wait.LastError != "" {
+		return oneLine(wait.LastError)
+	}
+	return oneLine(err.Error())
 }
 
 func (p *progress) operations() operations.PollerHooks {

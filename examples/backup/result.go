@@ -11,8 +11,11 @@ import (
 
 // result is what the program prints at the end; with -o json it is the one object on standard output.
 type result struct {
+	Name        string         `json:"name"`
+	Namespace   string         `json:"namespace"`
 	Phase       string         `json:"phase"`
 	Reason      string         `json:"reason,omitempty"`
+	Message     string         `json:"message,omitempty"`
 	Transitions []transition   `json:"transitions"`
 	Batches     []batch        `json:"batches"`
 	Snapshots   []snapshot     `json:"snapshots"`
@@ -86,7 +89,7 @@ func (r result) writeText(w io.Writer) error {
 		if s.ReadyToUse {
 			state = "ready"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", s.PVC, state, dash(s.Handle), oneLine(s.Error))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", s.PVC, state, dash(s.Handle), short(s.Error))
 	}
 	for _, s := range r.Skipped {
 		fmt.Fprintf(table, "%s\tskipped\t-\t%s\n", s.PVC, s.Reason)
@@ -100,13 +103,27 @@ func (r result) writeText(w io.Writer) error {
 	for _, e := range r.Warnings {
 		fmt.Fprintln(w, "warning:", e)
 	}
-	reason := ""
-	if r.Reason != "" {
-		reason = ": " + r.Reason
+	if len(r.Transitions) == 0 {
+		_, err := fmt.Fprintf(w, "\n%s already, by an earlier run: nothing was done\n", r.Phase)
+		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s%s after %.1f s (%d operations: %d completed, %d failed, %d canceled)\n", r.Phase, reason,
+	reason := ""
+	if r.Message != "" {
+		reason = " (" + r.Message + ")"
+	}
+	_, err := fmt.Fprintf(w, "\n%s%s after %.1f s: %d operations, %d completed, %d failed, %d canceled\n", r.Phase, reason,
 		r.Seconds, r.Operations.Total, r.Operations.Completed, r.Operations.Failed, r.Operations.Canceled)
 	return err
+}
+
+// short keeps a table readable; the whole text is below it.
+func short(s string) string {
+	const limit = 72
+	s = oneLine(s)
+	if r := []rune(s); len(r) > limit {
+		return string(r[:limit]) + "…"
+	}
+	return s
 }
 
 func dash(s string) string {

@@ -94,7 +94,7 @@ func TestJSONKeys(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), &object); err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"batches", "errors", "hooks", "operations", "phase", "requests", "seconds", "skipped", "snapshots", "transitions", "warnings"}
+		want := []string{"batches", "errors", "hooks", "name", "namespace", "operations", "phase", "requests", "seconds", "skipped", "snapshots", "transitions", "warnings"}
 		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(object))); diff != "" {
 			t.Errorf("keys (-want +got):\n%s", diff)
 		}
@@ -173,4 +173,70 @@ func TestText(t *testing.T) {
 			}
 		}
 	})
+}
+
+// One directory has one embedded cluster and one process at a time.
+func TestStoreInUse(t *testing.T) {
+	t.Parallel()
+	dump := filepath.Join("..", "..", "backuptest", "testdata", "cluster-dump.json")
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		lock, err := lockStore(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, stderr, code := runHere(t, "-store", dir); code != exitOther || !strings.Contains(stderr, "another process") {
+			t.Errorf("exit %d, stderr %q, want 1 and that another process uses the store", code, stderr)
+		}
+		if err := lock.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, stderr, code := runHere(t, "-store", dir); code != exitCompleted {
+			t.Fatalf("exit %d, stderr %q after the lock was given back, want 0", code, stderr)
+		}
+		stdout, _, code := runHere(t, "-store", dir)
+		if code != exitCompleted || !strings.Contains(stdout, "Completed already, by an earlier run") {
+			t.Errorf("exit %d, output %q, want 0 and that it was completed already", code, stdout)
+		}
+		_, stderr, code := runHere(t, "-store", dir, "-f", dump, "-name", "other")
+		if code != exitOther || !strings.Contains(stderr, "-f "+dump) {
+			t.Errorf("another dump on a store that has a cluster: exit %d, stderr %q, want 1 and -f named", code, stderr)
+		}
+	})
+}
+
+func TestPlanJSON(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stdout, _, code := runHere(t, "-plan", "-o", "json", "-store", t.TempDir())
+		var p planned
+		if err := json.Unmarshal([]byte(stdout), &p); err != nil || code != exitCompleted {
+			t.Fatalf("exit %d, %v\n%s", code, err, stdout)
+		}
+		if len(p.Batches) != 2 || !p.Batches[0].Hooked || p.Batches[1].Hooked || len(p.Skipped) != 2 {
+			t.Errorf("plan = %+v, want a hooked batch, an unhooked one, and two skipped claims", p)
+		}
+	})
+}
+
+// What a run leaves in a directory that nobody named is removed when there is nothing in it.
+func TestTemporaryStore(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	left := func() int {
+		entries, err := filepath.Glob(filepath.Join(tmp, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	if _, stderr, code := runHere(t, "-plan"); code != exitCompleted || left() != 0 || stderr != "" {
+		t.Errorf("-plan: exit %d, %d entries left, stderr %q, want 0, none and nothing", code, left(), stderr)
+	}
+	if _, _, code := runHere(t, "-namespace", "nowhere"); code != exitOther || left() != 0 {
+		t.Errorf("a refused run: exit %d, %d entries left, want 1 and none", code, left())
+	}
+	if _, stderr, code := runHere(t); code != exitCompleted || left() != 1 || !strings.Contains(stderr, "records in "+tmp) {
+		t.Errorf("exit %d, %d entries left, stderr %q, want 0, one, and its name", code, left(), stderr)
+	}
 }

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -102,19 +99,6 @@ func newBackup(ctx context.Context, opts options, namespace string, c clients, s
 		}
 	}
 	return assemble(opts, operations.Key{Namespace: namespace, Name: opts.name, UID: object.UID}, c, snapshots, store, out)
-}
-
-// planFault is one line for the faults of a plan: each mistake once, with the claims that it keeps from a snapshot.
-func planFault(plan *csisnapshot.Plan) error {
-	claims := map[string][]string{}
-	for _, f := range plan.Faults {
-		claims[f.Err.Error()] = append(claims[f.Err.Error()], f.Claim)
-	}
-	var faults []error
-	for _, mistake := range slices.Sorted(maps.Keys(claims)) {
-		faults = append(faults, fmt.Errorf("%s (claims %s)", mistake, strings.Join(claims[mistake], ", ")))
-	}
-	return errors.Join(faults...)
 }
 
 // checkStore refuses a store with the records of a backup of the same name that is not this one.

@@ -5,31 +5,37 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 
 	"github.com/sheetanchor/sheetanchor/operations"
 )
 
-// openStore opens the directory of the records, a new temporary one if the user named none. It says where that is, and
-// done removes it again if nothing is to be kept.
-func openStore(opts *options, stderr io.Writer) (store *operations.FileStore, done func() error, err error) {
-	done = func() error { return nil }
+// openStore opens the directory of the records, a new temporary one if the user named none.
+func openStore(opts *options) (*operations.FileStore, error) {
 	if opts.store == "" {
 		dir, err := os.MkdirTemp("", "sheetanchor-")
 		if err != nil {
-			return nil, done, fmt.Errorf("-store: %w", err)
+			return nil, fmt.Errorf("-store: %w", err)
 		}
-		opts.store = dir
-		if opts.plan {
-			done = func() error { return os.RemoveAll(dir) }
-		} else {
-			fmt.Fprintf(stderr, "records in %s\n", dir)
-		}
+		opts.store, opts.temporary = dir, true
 	}
-	store, err = operations.NewFileStore(opts.store, operations.FileOptions{})
+	store, err := operations.NewFileStore(opts.store, operations.FileOptions{})
 	if err != nil {
-		return nil, done, fmt.Errorf("-store %s: %w", opts.store, err)
+		return nil, fmt.Errorf("-store %s: %w", opts.store, err)
 	}
-	return store, done, nil
+	return store, nil
+}
+
+// tidyStore tells where the records are if the user could not know, or removes the temporary directory if it has none.
+func tidyStore(opts options, stderr io.Writer) error {
+	if !opts.temporary {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(opts.store, "backups")); err != nil {
+		return os.RemoveAll(opts.store)
+	}
+	fmt.Fprintf(stderr, "records in %s\n", opts.store)
+	return nil
 }
 
 // files names the records of one backup, as Velero lays them out, beside our own.
