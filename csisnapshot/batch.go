@@ -109,19 +109,23 @@ func (r *run) awaitPickup(ctx context.Context) {
 	}
 }
 
-// resume reports whether every volume of the batch was cut by an earlier Cut. Its pods are not frozen again then.
+// resume finds what an earlier Cut has cut of the batch and reports whether that is everything. Its pods are not frozen
+// again then.
 func (r *run) resume(ctx context.Context, b *batchRun) bool {
+	all := true
 	for _, v := range b.volumes {
-		var known, isCut bool
+		var adopted, isCut bool
 		var snapshot *Snapshot
-		r.sig.read(func() { known, isCut, snapshot = v.adopted, v.isCut, v.snapshot })
-		if !known || !isCut && !r.hasHandle(ctx, snapshot) {
-			return false
-		}
+		r.sig.read(func() { adopted, isCut, snapshot = v.adopted, v.isCut, v.snapshot })
+		early := adopted && (isCut || r.hasHandle(ctx, snapshot))
+		r.sig.update(func() { v.early = early })
+		all = all && early
 	}
-	r.sig.update(func() { b.resumed = true })
-	r.begin(b)
-	return true
+	if all {
+		r.sig.update(func() { b.resumed = true })
+		r.begin(b)
+	}
+	return all
 }
 
 // hasHandle reads the snapshot's content by its name.

@@ -55,7 +55,7 @@ func (r *run) send(ctx context.Context, b *batchRun) {
 func (b *batchRun) missEarly() {
 	for _, v := range b.volumes {
 		for _, p := range v.pods {
-			if v.isCut && p.report.Hooked {
+			if (v.early || v.isCut) && p.report.Hooked {
 				v.notInTime = true
 			}
 		}

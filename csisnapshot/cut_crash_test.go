@@ -218,6 +218,31 @@ func checkSameOperations(t *testing.T, l *cutLab, report *csisnapshot.Report) {
 	}
 }
 
+// S5: what an earlier process cut of a batch was not cut in the freeze of this one, and the report says so.
+func TestCutNamesWhatWasCutBefore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newCutLab(t, backuptest.ControllerOptions{}, append(claims("a", "b"), hookedPod("pa", "a", "b"))...)
+		first := &process{lab: l, limit: 3} // the intent, the pre hook, one create
+		if _, err := first.live(t, cutOwner); err == nil {
+			t.Fatal("not killed")
+		}
+		time.Sleep(time.Minute)
+		old := l.stored()
+		if len(old) != 1 {
+			t.Fatalf("%v taken before the kill, want one", old)
+		}
+		report := l.mustCut(csisnapshot.Options{})
+		checkWhole(t, report)
+		if got := report.Batches[0].NotCutInWindow; !slices.Equal(got, []string{"app/" + old[0]}) {
+			t.Errorf("NotCutInWindow = %v, want that of %v", got, old)
+		}
+		if v := volumeOf(t, report, old[0]); !v.Adopted || !v.NotCutInWindow {
+			t.Errorf("%s: %+v", old[0], v)
+		}
+	})
+}
+
 // S5: another owner thaws what a killed one left frozen, before any other work.
 func TestCutThawsForAnotherOwner(t *testing.T) {
 	t.Parallel()

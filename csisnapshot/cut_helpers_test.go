@@ -130,6 +130,7 @@ type scriptedQuiescer struct {
 	start   time.Time
 	onError csisnapshot.OnError
 	timeout time.Duration
+	names   []string // of the hooks of each stage, behind "pre" and "post"; nil: one without more
 	// exec is what a hook does; nil: nothing. stage is "pre" or "post".
 	exec func(ctx context.Context, pod, stage string) error
 
@@ -148,8 +149,16 @@ func (q *scriptedQuiescer) Hooks(pod *corev1.Pod) (csisnapshot.PodHooks, error) 
 	if pod.Annotations["hooks"] == "" {
 		return csisnapshot.PodHooks{}, nil
 	}
+	names := q.names
+	if names == nil {
+		names = []string{""}
+	}
 	hook := func(stage string) []csisnapshot.Hook {
-		return []csisnapshot.Hook{{Name: stage, Command: []string{stage}, OnError: q.onError, Timeout: q.timeout}}
+		var hooks []csisnapshot.Hook
+		for _, n := range names {
+			hooks = append(hooks, csisnapshot.Hook{Name: stage + n, Command: []string{stage}, OnError: q.onError, Timeout: q.timeout})
+		}
+		return hooks
 	}
 	return csisnapshot.PodHooks{Pre: hook("pre"), Post: hook("post")}, nil
 }

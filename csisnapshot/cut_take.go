@@ -22,6 +22,7 @@ type volumeRun struct {
 	snapshot  *Snapshot // as created or found; nil before
 	adopted   bool
 	result    Result
+	early     bool  // cut before this run came to it
 	picked    bool  // picked up, or given up on being picked up
 	isCut     bool  // has a handle
 	ended     bool  // cut, or will not be

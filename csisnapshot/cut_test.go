@@ -177,15 +177,15 @@ func TestCutNeverReadyCostsOneTimeout(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{0, 10} {
 		synctest.Test(t, func(t *testing.T) {
-			names := numbered("c", 50)
+			names := numbered("c", 30)
 			scripts := map[string]backuptest.Script{}
 			for _, n := range names {
 				scripts[n] = backuptest.Script{Silent: true}
 			}
 			l := newCutLab(t, backuptest.ControllerOptions{Scripts: scripts}, claims(names...)...)
 			report := l.mustCut(csisnapshot.Options{Concurrency: limit})
-			if report.Failed() != 50 {
-				t.Errorf("%d volumes failed, want all 50", report.Failed())
+			if report.Failed() != 30 {
+				t.Errorf("%d volumes failed, want all 30", report.Failed())
 			}
 			if report.Duration > 11*time.Minute {
 				t.Errorf("limit %d: Cut took %v, want about one Timeout of 10m", limit, report.Duration)

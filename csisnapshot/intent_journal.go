@@ -63,42 +63,39 @@ func (j *journal) open() []intent {
 
 // freeze saves the intent to freeze the pod. It is durable when freeze returns nil; otherwise the pod must not be frozen.
 func (j *journal) freeze(ctx context.Context, pod PodRef, hook string) error {
-	return j.change(ctx, func(before []intent) (now, failed []intent) {
+	return j.change(ctx, func(before []intent) (now, failed []intent, save bool) {
 		now = slices.DeleteFunc(slices.Clone(before), func(i intent) bool { return !i.open() || i.PodUID == pod.UID })
 		return append(now, intent{
 			Namespace: pod.Namespace, Pod: pod.Name, PodUID: pod.UID, Hook: hook,
 			Owner:    intentOwner{UID: j.owner.UID, Namespace: j.owner.Namespace, Name: j.owner.Name},
 			FrozenAt: j.clock().UTC(),
-		}), before
+		}), before, true
 	})
 }
 
 // thaw saves the thaw record of the pod. A record that cannot be saved is kept for the next save.
 func (j *journal) thaw(ctx context.Context, pod PodRef, outcome string) error {
-	return j.change(ctx, func(before []intent) (now, failed []intent) {
+	return j.change(ctx, func(before []intent) (now, failed []intent, save bool) {
 		now = slices.Clone(before)
 		for n := range now {
 			if i := &now[n]; i.PodUID == pod.UID && i.open() {
 				i.ThawedAt, i.Outcome = j.clock().UTC(), outcome
 			}
 		}
-		return now, now
+		return now, now, true
 	})
 }
 
 // flush saves what an earlier save could not.
 func (j *journal) flush(ctx context.Context) error {
-	return j.change(ctx, func(before []intent) (now, failed []intent) {
-		if !j.dirty {
-			return nil, before
-		}
-		return before, before
+	return j.change(ctx, func(before []intent) (now, failed []intent, save bool) {
+		return before, before, j.dirty
 	})
 }
 
 // change saves the intents that edit makes of those there were, one change at a time, and keeps them; if they cannot be
-// saved it keeps failed instead. A nil result of edit saves nothing.
-func (j *journal) change(ctx context.Context, edit func(before []intent) (now, failed []intent)) error {
+// saved it keeps failed instead.
+func (j *journal) change(ctx context.Context, edit func(before []intent) (now, failed []intent, save bool)) error {
 	if j.doc == nil {
 		return nil
 	}
@@ -111,8 +108,8 @@ func (j *journal) change(ctx context.Context, edit func(before []intent) (now, f
 	if j.broken != nil {
 		return j.broken
 	}
-	now, failed := edit(j.intents)
-	if now == nil {
+	now, failed, save := edit(j.intents)
+	if !save {
 		return nil
 	}
 	err := j.save(ctx, now)
