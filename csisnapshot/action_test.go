@@ -28,8 +28,8 @@ func (l *waitLab) id(i int) string { return csisnapshot.OperationID(l.ref(i), l.
 func TestActionFollowsASnapshot(t *testing.T) {
 	t.Parallel()
 	// S11: running until ready, then completed, and completed it stays although it is released meanwhile.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
-		l := newWaitLab(t, adapter, scripts(1, backuptest.Script{CutAfter: 5 * time.Second, ReadyAfter: 20 * time.Second}), 1)
+	onEachAdapter(t, func(t bubble) {
+		l := newWaitLab(t.T, t.adapter, scripts(1, backuptest.Script{CutAfter: 5 * time.Second, ReadyAfter: 20 * time.Second}), 1)
 		l.create(0)
 		a := l.action(csisnapshot.WaitOptions{})
 		for _, want := range []struct {
@@ -63,9 +63,9 @@ func TestActionFollowsASnapshot(t *testing.T) {
 func TestActionAnswersManyAtOnce(t *testing.T) {
 	t.Parallel()
 	// S11 S3: one round for all: a list of the namespace, and one list of contents if more than 50 are not cut.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
+	onEachAdapter(t, func(t bubble) {
 		const n = 60
-		l := newWaitLab(t, adapter, backuptest.ControllerOptions{}, n)
+		l := newWaitLab(t.T, t.adapter, backuptest.ControllerOptions{}, n)
 		ids := []string{"nonsense"}
 		for i := range n {
 			l.create(i)
@@ -95,9 +95,9 @@ func TestActionAnswersManyAtOnce(t *testing.T) {
 func TestActionFailures(t *testing.T) {
 	t.Parallel()
 	// S11 S8 S9: what ends an operation, what is permanent, and what is only trouble.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
+	onEachAdapter(t, func(t bubble) {
 		bad := backuptest.Script{Errors: []backuptest.DriverError{{Code: "InvalidArgument", Text: "no such volume"}}}
-		l := newWaitLab(t, adapter, backuptest.ControllerOptions{Scripts: map[string]backuptest.Script{"data-000": bad}}, 4)
+		l := newWaitLab(t.T, t.adapter, backuptest.ControllerOptions{Scripts: map[string]backuptest.Script{"data-000": bad}}, 4)
 		l.create(0)
 		l.create(1)
 		foreign := l.object(2)
@@ -133,8 +133,8 @@ func TestActionFailures(t *testing.T) {
 func TestActionCancel(t *testing.T) {
 	t.Parallel()
 	// S11: canceling is written down, so that every later process answers canceled; a ready snapshot is not canceled.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
-		l := newWaitLab(t, adapter, backuptest.ControllerOptions{Scripts: map[string]backuptest.Script{"data-000": {ReadyAfter: time.Hour}}}, 2)
+	onEachAdapter(t, func(t bubble) {
+		l := newWaitLab(t.T, t.adapter, backuptest.ControllerOptions{Scripts: map[string]backuptest.Script{"data-000": {ReadyAfter: time.Hour}}}, 2)
 		l.create(0)
 		l.create(1)
 		time.Sleep(10 * time.Second)

@@ -160,8 +160,8 @@ func TestClientsWriteTheSame(t *testing.T) {
 func TestClientsWatchTheSame(t *testing.T) {
 	t.Parallel()
 	// S1: events, the end of a version and what is left out by a selector come through both adapters alike.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
-		l := newWaitLab(t, adapter, backuptest.ControllerOptions{}, 2)
+	onEachAdapter(t, func(t bubble) {
+		l := newWaitLab(t.T, t.adapter, backuptest.ControllerOptions{}, 2)
 		l.stopController()
 		w, err := l.client.Snapshots().Watch(t.Context(), "app", csisnapshot.WatchOptions{Selector: l.names.OwnerSelector(l.owner.UID)})
 		if err != nil {

@@ -1,6 +1,9 @@
 package csisnapshot
 
-import "strings"
+import (
+	"errors"
+	"strings"
+)
 
 // judgeErrors notes the errors that stand in the statuses and reports whether the classifier calls one final. The
 // content's is looked at last, so that it is the one reported: the snapshot's is a copy of it, or says less.
@@ -48,13 +51,13 @@ func classify(c Classifier, e ErrorInfo) (v Verdict) {
 
 // diagnose says why the snapshot ended or what it is waiting for.
 func (s *State) diagnose(vs *Snapshot, vsc *Content) Diagnosis {
-	switch s.End {
-	case nil:
-	case ErrNotFound:
+	switch {
+	case s.End == nil:
+	case errors.Is(s.End, ErrNotFound):
 		return DiagnosisNotFound
-	case ErrReplaced:
+	case errors.Is(s.End, ErrReplaced):
 		return DiagnosisReplaced
-	case ErrFinal:
+	case errors.Is(s.End, ErrFinal):
 		return DiagnosisFinal
 	default:
 		return DiagnosisDeleted

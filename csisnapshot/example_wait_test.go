@@ -2,6 +2,7 @@ package csisnapshot_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -48,7 +49,7 @@ func ExampleWaiter_Wait() {
 	}
 	targets := []csisnapshot.Target{{Ref: refs[0]}, {Ref: refs[1]}}
 	for _, o := range waiter.Wait(context.Background(), targets, csisnapshot.StageReady) {
-		switch e, ok := o.Err.(*csisnapshot.WaitError); {
+		switch e, ok := errors.AsType[*csisnapshot.WaitError](o.Err); {
 		case ok:
 			fmt.Println("not ready:", e.Category, "because of", e.Diagnosis)
 		default:

@@ -53,6 +53,7 @@ func vsTerminating(s *csisnapshot.Snapshot) { s.Deleted = &noon }
 func vsUID(uid types.UID) func(*csisnapshot.Snapshot) {
 	return func(s *csisnapshot.Snapshot) { s.UID = uid }
 }
+
 func vsFinalizer(f string) func(*csisnapshot.Snapshot) {
 	return func(s *csisnapshot.Snapshot) { s.Finalizers = append(s.Finalizers, f) }
 }
@@ -110,59 +111,70 @@ func TestJudge(t *testing.T) {
 		diagnosis csisnapshot.Diagnosis
 	}{
 		"nothing happened yet": {
-			"S7: never picked up is a diagnosis, not an end", []look{{vs(), nil}},
+			"S7: never picked up is a diagnosis, not an end",
+			[]look{{vs(), nil}},
 			false, false, nil, csisnapshot.DiagnosisNeverPickedUp,
 		},
 		"a finalizer of the stack picks it up": {
-			"S7: finalizer, content or status", []look{{vs(vsFinalizer("snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection")), nil}},
+			"S7: finalizer, content or status",
+			[]look{{vs(vsFinalizer("snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection")), nil}},
 			false, false, nil, csisnapshot.DiagnosisNone,
 		},
 		"a foreign finalizer does not": {
-			"it says nothing about the snapshot-controller", []look{{vs(vsFinalizer("example.dev/keep")), nil}},
+			"it says nothing about the snapshot-controller",
+			[]look{{vs(vsFinalizer("example.dev/keep")), nil}},
 			false, false, nil, csisnapshot.DiagnosisNeverPickedUp,
 		},
 		"a content that no sidecar touches": {
-			"snap-35: a missing sidecar shows before the deadline", []look{{vs(vsReady(false)), vsc()}},
+			"snap-35: a missing sidecar shows before the deadline",
+			[]look{{vs(vsReady(false)), vsc()}},
 			false, false, nil, csisnapshot.DiagnosisSidecarSilent,
 		},
 		"a handle cuts, without any status of the snapshot": {
-			"S2: the content knows seconds sooner", []look{{vs(), vsc(vscHandle("h"))}},
+			"S2: the content knows seconds sooner",
+			[]look{{vs(), vsc(vscHandle("h"))}},
 			true, false, nil, csisnapshot.DiagnosisNone,
 		},
 		"an empty handle does not cut": {
-			"snap-46 S2: success needs a non-empty handle", []look{{vs(vsReady(true)), vsc(vscHandle(""))}},
+			"snap-46 S2: success needs a non-empty handle",
+			[]look{{vs(vsReady(true)), vsc(vscHandle(""))}},
 			false, false, nil, csisnapshot.DiagnosisNone,
 		},
 		"a content of another snapshot does not cut": {
-			"S2: the reference's UID decides", []look{{vs(vsReady(true)), vsc(vscHandle("h"), vscRef("other"))}},
+			"S2: the reference's UID decides",
+			[]look{{vs(vsReady(true)), vsc(vscHandle("h"), vscRef("other"))}},
 			false, false, nil, csisnapshot.DiagnosisNone,
 		},
 		"ready with a handle": {
 			"S2", []look{{vs(vsReady(true)), vsc(vscHandle("h"))}}, true, true, nil, csisnapshot.DiagnosisNone,
 		},
 		"ready beats an error": {
-			"snap-8 S6: an old error may stand beside", []look{{vs(vsReady(true), vsError(invalid, noon)), vsc(vscHandle("h"), vscError(invalid, noon))}},
+			"snap-8 S6: an old error may stand beside",
+			[]look{{vs(vsReady(true), vsError(invalid, noon)), vsc(vscHandle("h"), vscError(invalid, noon))}},
 			true, true, nil, csisnapshot.DiagnosisNone,
 		},
 		"ready beats deleted": {
 			"S2: the order of the table", []look{{vs(vsReady(true), vsTerminating), vsc(vscHandle("h"))}}, true, true, nil, csisnapshot.DiagnosisNone,
 		},
 		"ready stays ready": {
-			"snap-13: readyToUse may flip back", []look{{vs(vsReady(true)), vsc(vscHandle("h"))}, {vs(vsReady(false)), nil}, {nil, nil}},
+			"snap-13: readyToUse may flip back",
+			[]look{{vs(vsReady(true)), vsc(vscHandle("h"))}, {vs(vsReady(false)), nil}, {nil, nil}},
 			true, true, nil, csisnapshot.DiagnosisNone,
 		},
 		"cut stays cut when the handle goes": {
 			"S2: latched", []look{{vs(), vsc(vscHandle("h"))}, {vs(vsReady(false)), vsc()}}, true, false, nil, csisnapshot.DiagnosisNone,
 		},
 		"cut, then deleted": {
-			"the cut stays; ready will not come", []look{{vs(), vsc(vscHandle("h"))}, {nil, vsc(vscHandle("h"))}},
+			"the cut stays; ready will not come",
+			[]look{{vs(), vsc(vscHandle("h"))}, {nil, vsc(vscHandle("h"))}},
 			true, false, csisnapshot.ErrDeleted, csisnapshot.DiagnosisDeleted,
 		},
 		"terminating counts as deleted": {
 			"it goes as soon as finalizers let it", []look{{vs(vsTerminating), nil}}, false, false, csisnapshot.ErrDeleted, csisnapshot.DiagnosisDeleted,
 		},
 		"replaced": {
-			"S8: another UID has the name", []look{{vs(), nil}, {vs(vsUID("uid-2"), vsReady(true)), vsc(vscHandle("h2"), vscRef("uid-2"))}},
+			"S8: another UID has the name",
+			[]look{{vs(), nil}, {vs(vsUID("uid-2"), vsReady(true)), vsc(vscHandle("h2"), vscRef("uid-2"))}},
 			false, false, csisnapshot.ErrReplaced, csisnapshot.DiagnosisReplaced,
 		},
 		"replaced beats deleted": {
@@ -175,7 +187,8 @@ func TestJudge(t *testing.T) {
 			"S6: both objects are ruled alike", []look{{vs(vsError(invalid, noon)), nil}}, false, false, csisnapshot.ErrFinal, csisnapshot.DiagnosisFinal,
 		},
 		"an error that is not final": {
-			"S6: information, not an end", []look{{vs(vsError("rpc error: code = Internal desc = x", noon)), nil}},
+			"S6: information, not an end",
+			[]look{{vs(vsError("rpc error: code = Internal desc = x", noon)), nil}},
 			false, false, nil, csisnapshot.DiagnosisError,
 		},
 		"deleted beats a final error": {
@@ -197,7 +210,8 @@ func TestJudge(t *testing.T) {
 			false, false, nil, csisnapshot.DiagnosisError,
 		},
 		"class of another driver": {
-			"S7: known from the content", []look{{vs(vsReady(false)), vsc(vscDriver("other.example.dev"))}},
+			"S7: known from the content",
+			[]look{{vs(vsReady(false)), vsc(vscDriver("other.example.dev"))}},
 			false, false, nil, csisnapshot.DiagnosisClassOfAnother,
 		},
 		"class missing": {

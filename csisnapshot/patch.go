@@ -1,13 +1,14 @@
 package csisnapshot
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"maps"
+)
 
 // mergePatch is a merge patch that applies only to the version of the object that was read.
 func mergePatch(m Meta, metadata, spec map[string]any) []byte {
 	meta := map[string]any{}
-	for k, v := range metadata {
-		meta[k] = v
-	}
+	maps.Copy(meta, metadata)
 	if m.ResourceVersion != "" { // fakes have none
 		meta["resourceVersion"] = m.ResourceVersion
 	}

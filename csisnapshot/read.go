@@ -10,6 +10,7 @@ type readClock struct {
 	poll     time.Time // next poll round, if anything is polled
 	safety   time.Time // next read of everything
 	probe    time.Time // when watches that have told nothing are doubted; zero: they are not
+	pause    time.Time // before which the server wants no read
 	due      []*entry  // to be read out of turn
 	failures int       // rounds with a failed read in a row
 }
@@ -56,8 +57,11 @@ func (w *Waiter) plan(now time.Time) (r round, next time.Time) {
 		w.read.safety, w.read.probe, w.read.due = time.Time{}, time.Time{}, nil
 		return round{}, time.Time{}
 	}
-	namespaces, contents := map[string]bool{}, map[*entry]bool{}
 	c := &w.read
+	if now.Before(c.pause) {
+		return round{}, c.pause
+	}
+	namespaces, contents := map[string]bool{}, map[*entry]bool{}
 	if w.polling() {
 		if !now.Before(c.poll) {
 			w.cover(namespaces, contents, func(s *stream) bool { return s.polling })

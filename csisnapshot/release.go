@@ -70,7 +70,7 @@ func (e *RemovalError) Error() string {
 
 // Is holds for the category; a timeout is also context.DeadlineExceeded.
 func (e *RemovalError) Is(target error) bool {
-	return target == e.Category || target == context.DeadlineExceeded && e.Category == ErrTimeout //nolint:errorlint // Category is one of the package's own variables.
+	return target == e.Category || target == context.DeadlineExceeded && e.Category == ErrTimeout
 }
 
 // Unwrap is what the API said.

@@ -78,8 +78,8 @@ func (l *waitLab) left() string {
 func TestReleaseKeepsThePhysicalSnapshot(t *testing.T) {
 	t.Parallel()
 	// S10 snap-37: Retain is written and read back before anything is deleted; deleted means gone; repeating it is no error.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
-		l := newWaitLab(t, adapter, backuptest.ControllerOptions{}, 3)
+	onEachAdapter(t, func(t bubble) {
+		l := newWaitLab(t.T, t.adapter, backuptest.ControllerOptions{}, 3)
 		refs := l.ready(3)
 		order := l.record()
 		s := l.snapshotter(csisnapshot.WaitOptions{})
@@ -148,8 +148,8 @@ func (l *waitLab) record() func(names ...string) []string {
 func TestReleaseTouchesOnlyItsOwn(t *testing.T) {
 	t.Parallel()
 	// S10 S9 snap-19 snap-20: another backup's snapshot and one without a handle are errors, and nothing of them is changed.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
-		l := newWaitLab(t, adapter, backuptest.ControllerOptions{Scripts: map[string]backuptest.Script{"data-001": {Silent: true}}}, 3)
+	onEachAdapter(t, func(t bubble) {
+		l := newWaitLab(t.T, t.adapter, backuptest.ControllerOptions{Scripts: map[string]backuptest.Script{"data-001": {Silent: true}}}, 3)
 		l.create(1)
 		foreign := l.object(2)
 		foreign.Labels, foreign.Annotations = map[string]string{l.names.OwnerLabel(): string(l.owner.UID)}, nil
@@ -209,7 +209,7 @@ func TestReleaseAndDestroySurviveAStopAnywhere(t *testing.T) {
 			for k := 1; ; k++ {
 				done := false
 				t.Run(fmt.Sprint(k), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { done = stopAfter(t, policy, k) })
+					synctest.Test(t, func(t *testing.T) { done = stopAfter(bubble{T: t, adapter: "dynamic"}, policy, k) })
 				})
 				if done || t.Failed() {
 					return
@@ -220,8 +220,8 @@ func TestReleaseAndDestroySurviveAStopAnywhere(t *testing.T) {
 }
 
 // stopAfter stops the removal after k requests, runs it again, and reports whether it ended before.
-func stopAfter(t *testing.T, policy string, k int) (done bool) {
-	l := newWaitLab(t, "dynamic", backuptest.ControllerOptions{}, 2)
+func stopAfter(t bubble, policy string, k int) (done bool) {
+	l := newWaitLab(t.T, t.adapter, backuptest.ControllerOptions{}, 2)
 	refs := l.ready(2)
 	remove := func(ctx context.Context) error {
 		s := l.snapshotter(csisnapshot.WaitOptions{})
@@ -283,8 +283,8 @@ func TestDestroyRemovesEverything(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onEachAdapter(t, func(t *testing.T, adapter string) {
-				l := newWaitLab(t, adapter, scripts(2, tt.script), 2)
+			onEachAdapter(t, func(t bubble) {
+				l := newWaitLab(t.T, t.adapter, scripts(2, tt.script), 2)
 				if tt.policy != "" {
 					if err := l.cluster.Add(backuptest.SnapshotClass{Name: "keeping", Policy: tt.policy}.Objects()...); err != nil {
 						t.Fatal(err)
@@ -379,8 +379,8 @@ func TestDestroyWaitsForTheFinalizer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onEachAdapter(t, func(t *testing.T, adapter string) {
-				l := newWaitLab(t, adapter, backuptest.ControllerOptions{}, 1)
+			onEachAdapter(t, func(t bubble) {
+				l := newWaitLab(t.T, t.adapter, backuptest.ControllerOptions{}, 1)
 				l.stopController()
 				vsc := l.orphan()
 				var deleted time.Duration
@@ -414,8 +414,8 @@ func TestDestroyWaitsForTheFinalizer(t *testing.T) {
 func TestDestroyNudgesAStuckContent(t *testing.T) {
 	t.Parallel()
 	// snap-36 S10: a content that stays Terminating is touched with an annotation, which is what its sidecar waits for.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
-		l := newWaitLab(t, adapter, backuptest.ControllerOptions{}, 1)
+	onEachAdapter(t, func(t bubble) {
+		l := newWaitLab(t.T, t.adapter, backuptest.ControllerOptions{}, 1)
 		l.stopController()
 		vsc := l.orphan(boundFinalizer)
 		w, err := l.client.Contents().Watch(t.Context(), "", csisnapshot.WatchOptions{ResourceVersion: vsc.ResourceVersion})
@@ -459,8 +459,8 @@ func TestReleaseOfALostContent(t *testing.T) {
 func TestDestroyNamesWhatHoldsItBack(t *testing.T) {
 	t.Parallel()
 	// snap-36 snap-41 S10: a foreign finalizer is reported and never removed; the wait is bounded.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
-		l := newWaitLab(t, adapter, backuptest.ControllerOptions{}, 1)
+	onEachAdapter(t, func(t bubble) {
+		l := newWaitLab(t.T, t.adapter, backuptest.ControllerOptions{}, 1)
 		ref := l.ready(1)[0]
 		vs, err := l.client.Snapshots().Get(t.Context(), ref.Namespace, ref.Name)
 		if err != nil {
@@ -501,8 +501,8 @@ func TestReleaseRidesOutTrouble(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onEachAdapter(t, func(t *testing.T, adapter string) {
-				l := newWaitLab(t, adapter, backuptest.ControllerOptions{}, 2)
+			onEachAdapter(t, func(t bubble) {
+				l := newWaitLab(t.T, t.adapter, backuptest.ControllerOptions{}, 2)
 				refs := l.ready(2)
 				for _, resource := range []string{"volumesnapshots", "volumesnapshotcontents"} {
 					f := fault

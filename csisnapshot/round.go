@@ -188,6 +188,9 @@ func (w *Waiter) noteRead(s *stream, err error, now time.Time) {
 		err = fmt.Errorf("read %s: %w", s.resource, err)
 	}
 	s.trouble = err
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		w.read.pause = now.Add(time.Duration(seconds) * time.Second)
+	}
 	if err == nil || !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
 		s.denied = time.Time{}
 		return

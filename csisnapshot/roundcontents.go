@@ -133,6 +133,7 @@ func (w *Waiter) foundContent(s *stream, vsc *Content, doubt bool, now time.Time
 // missingContent notes that a read has told all there is to know of the entry's content.
 func (w *Waiter) missingContent(e *entry, now time.Time) {
 	e.readContent = time.Time{}
+	w.catchUp(e)
 	if e.deciding && !e.ended {
 		e.decided = true
 		w.judge(e, now)

@@ -24,14 +24,14 @@ func (s Schedule) Validate() error {
 func (s Schedule) Next(elapsed time.Duration) time.Duration {
 	s = s.withDefaults()
 	elapsed = max(elapsed, 0)
-	fast := s.FastFor / s.Fast * s.Fast // the last instant of the fast part
-	if next := elapsed/s.Fast*s.Fast + s.Fast; next <= fast {
+	fast := s.FastFor.Truncate(s.Fast) // the last instant of the fast part
+	if next := elapsed.Truncate(s.Fast) + s.Fast; next <= fast {
 		return next
 	}
 	if elapsed < fast {
 		return fast
 	}
-	return fast + (elapsed-fast)/s.Slow*s.Slow + s.Slow
+	return fast + (elapsed - fast).Truncate(s.Slow) + s.Slow
 }
 
 func (s Schedule) withDefaults() Schedule {

@@ -13,7 +13,7 @@ type entry struct {
 	until    Stage
 	pending  *Pending
 	added    time.Time
-	created  bool // by this run
+	current  bool      // everything that happened before it was added has been read
 	snapshot *Snapshot // as last seen
 	content  *Content  // as last seen
 	gone     bool      // there is no such snapshot
@@ -55,7 +55,7 @@ func (w *Waiter) add(t Target, until Stage, now time.Time) *Pending {
 		}
 		w.end(old, ErrReplaced, DiagnosisReplaced, nil, now)
 	}
-	e := &entry{state: NewState(t), until: until, added: now, created: t.Created}
+	e := &entry{state: NewState(t), until: until, added: now, current: t.Created}
 	e.pending = newPending(w, e)
 	clock := w.driver(t.Driver)
 	clock.join(e, now)
@@ -140,14 +140,20 @@ func (w *Waiter) judge(e *entry, now time.Time) {
 	if e.state.UID != "" && before.UID == "" {
 		w.uids[e.state.UID] = e
 	}
-	if e.state.ProgressAt != before.ProgressAt && (e.created || !before.LastChange.IsZero()) { // not what was long ago
+	if e.state.ProgressAt != before.ProgressAt && e.current { // what happened before is no progress of now
 		w.driver(e.state.Driver).moved(e, now)
 	}
+	w.catchUp(e)
 	w.settle(e, now)
 	if !e.ended && changedForUser(before, e.state) {
 		w.events = append(w.events, event{result: e.state.Result})
 	}
 	w.hint(e, now)
+}
+
+// catchUp notes that the first reads of the entry are done.
+func (w *Waiter) catchUp(e *entry) {
+	e.current = e.current || e.readSnapshot.IsZero() && e.readContent.IsZero()
 }
 
 // changedForUser reports whether [WaitEvents.Changed] is called for the step.

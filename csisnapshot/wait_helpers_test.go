@@ -23,6 +23,7 @@ import (
 // adapters make a snapshot client on a cluster; every test of waiting and removing runs on each.
 var adapters = map[string]func(*testing.T, *rest.Config) csisnapshot.Client{
 	"dynamic": func(t *testing.T, config *rest.Config) csisnapshot.Client {
+		t.Helper()
 		client, err := dynamic.NewForConfig(config)
 		if err != nil {
 			t.Fatal(err)
@@ -30,6 +31,7 @@ var adapters = map[string]func(*testing.T, *rest.Config) csisnapshot.Client{
 		return csisnapshot.NewDynamic(client)
 	},
 	"snapv6": func(t *testing.T, config *rest.Config) csisnapshot.Client {
+		t.Helper()
 		client, err := versioned.NewForConfig(config)
 		if err != nil {
 			t.Fatal(err)
@@ -38,13 +40,20 @@ var adapters = map[string]func(*testing.T, *rest.Config) csisnapshot.Client{
 	},
 }
 
+// bubble is a test in a bubble on one adapter.
+type bubble struct {
+	*testing.T
+
+	adapter string
+}
+
 // onEachAdapter runs the test in a bubble for each adapter.
-func onEachAdapter(t *testing.T, test func(t *testing.T, adapter string)) {
+func onEachAdapter(t *testing.T, test func(t bubble)) {
 	t.Helper()
 	for name := range adapters {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { test(t, name) })
+			synctest.Test(t, func(t *testing.T) { test(bubble{T: t, adapter: name}) })
 		})
 	}
 }
@@ -135,11 +144,6 @@ func (l *waitLab) create(i int) csisnapshot.Snapshot {
 		l.Fatalf("create: %v", err)
 	}
 	return vs
-}
-
-// target is an existing snapshot of claim i.
-func (l *waitLab) target(vs csisnapshot.Snapshot) csisnapshot.Target {
-	return csisnapshot.Target{Snapshot: &vs, Driver: backuptest.DefaultDriver}
 }
 
 func (l *waitLab) waiter(opts csisnapshot.WaitOptions) *csisnapshot.Waiter {

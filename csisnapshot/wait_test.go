@@ -19,8 +19,8 @@ import (
 func TestWaitStages(t *testing.T) {
 	t.Parallel()
 	// S2: cut and ready are waited for separately; S1: each is known within a moment by watch.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
-		l := newWaitLab(t, adapter, scripts(1, backuptest.Script{CutAfter: 2 * time.Second, ReadyAfter: 20 * time.Second}), 1)
+	onEachAdapter(t, func(t bubble) {
+		l := newWaitLab(t.T, t.adapter, scripts(1, backuptest.Script{CutAfter: 2 * time.Second, ReadyAfter: 20 * time.Second}), 1)
 		w := l.run(t.Context(), csisnapshot.WaitOptions{})
 		p := w.add(0, csisnapshot.StageReady)
 		cut, err := p.Wait(t.Context(), csisnapshot.StageCut)
@@ -43,9 +43,9 @@ func TestWaitStages(t *testing.T) {
 func TestWaitIsCheapForTheServer(t *testing.T) {
 	t.Parallel()
 	// S3: for N snapshots the number of reads does not depend on N, however long the wait is.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
+	onEachAdapter(t, func(t bubble) {
 		const n = 25
-		l := newWaitLab(t, adapter, scripts(n, backuptest.Script{CutAfter: 3 * time.Second, ReadyAfter: 10 * time.Second}), n)
+		l := newWaitLab(t.T, t.adapter, scripts(n, backuptest.Script{CutAfter: 3 * time.Second, ReadyAfter: 10 * time.Second}), n)
 		w := l.run(t.Context(), csisnapshot.WaitOptions{})
 		want := map[string]int{
 			"list volumesnapshots": 1, "watch volumesnapshots": 1, "list volumesnapshotcontents": 1, "watch volumesnapshotcontents": 1,
@@ -75,8 +75,8 @@ func TestWaitIsCheapForTheServer(t *testing.T) {
 func TestWaitPollsOnSchedule(t *testing.T) {
 	t.Parallel()
 	// S1: one round at each instant of the schedule, 1 s for 10 s and 5 s then, to the millisecond.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
-		l := newWaitLab(t, adapter, backuptest.ControllerOptions{}, 1)
+	onEachAdapter(t, func(t bubble) {
+		l := newWaitLab(t.T, t.adapter, backuptest.ControllerOptions{}, 1)
 		l.stopController()
 		var (
 			mu  sync.Mutex
@@ -92,7 +92,9 @@ func TestWaitPollsOnSchedule(t *testing.T) {
 		defer cancel()
 		w := l.run(ctx, csisnapshot.WaitOptions{Mode: csisnapshot.ModePoll, SafetyRead: time.Hour, Timeout: 3 * time.Hour})
 		w.Add(csisnapshot.Target{Snapshot: &vs, Created: true}, csisnapshot.StageCut)
-		<-w.done
+		if err := <-w.done; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Run: %v", err)
+		}
 		var want []time.Duration
 		for _, s := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30} {
 			want = append(want, time.Duration(s)*time.Second)
@@ -119,8 +121,8 @@ func TestWaitPollReadsManyContentsAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onEachAdapter(t, func(t *testing.T, adapter string) {
-				l := newWaitLab(t, adapter, backuptest.ControllerOptions{}, tt.n)
+			onEachAdapter(t, func(t bubble) {
+				l := newWaitLab(t.T, t.adapter, backuptest.ControllerOptions{}, tt.n)
 				l.stopController()
 				w := l.run(t.Context(), csisnapshot.WaitOptions{Mode: csisnapshot.ModePoll})
 				for i := range tt.n {
@@ -144,7 +146,7 @@ func TestWaitModesAgree(t *testing.T) {
 	t.Parallel()
 	// snap-4 S1: watching and polling give the same results for the same history. snap-3: polling knows a cut within a
 	// second in the first ten.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
+	onEachAdapter(t, func(t bubble) {
 		results := map[csisnapshot.Mode][]string{}
 		for _, mode := range []csisnapshot.Mode{csisnapshot.ModeWatch, csisnapshot.ModePoll} {
 			opts := backuptest.ControllerOptions{Scripts: map[string]backuptest.Script{
@@ -154,7 +156,7 @@ func TestWaitModesAgree(t *testing.T) {
 				"data-003": {Errors: []backuptest.DriverError{{Code: "InvalidArgument", Text: "no such volume"}}},
 				"data-004": {Silent: true},
 			}}
-			l := newWaitLab(t, adapter, opts, 5)
+			l := newWaitLab(t.T, t.adapter, opts, 5)
 			w := l.run(t.Context(), csisnapshot.WaitOptions{Mode: mode, Classifier: csisnapshot.FinalCodes("InvalidArgument"), Timeout: 5 * time.Minute})
 			var pending []*csisnapshot.Pending
 			for i := range 5 {
@@ -205,8 +207,8 @@ func sameButHandle(a, b string) bool {
 func TestWaitForWhatExists(t *testing.T) {
 	t.Parallel()
 	// S3: adopted snapshots are read once the watches are open, so that nothing that happened before is missed.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
-		l := newWaitLab(t, adapter, backuptest.ControllerOptions{}, 3)
+	onEachAdapter(t, func(t bubble) {
+		l := newWaitLab(t.T, t.adapter, backuptest.ControllerOptions{}, 3)
 		var targets []csisnapshot.Target
 		for i := range 3 {
 			l.create(i)
@@ -236,8 +238,8 @@ func TestWaitDeletedAndReplaced(t *testing.T) {
 	for _, mode := range []csisnapshot.Mode{csisnapshot.ModeWatch, csisnapshot.ModePoll} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			onEachAdapter(t, func(t *testing.T, adapter string) {
-				l := newWaitLab(t, adapter, scripts(2, backuptest.Script{CutAfter: time.Hour}), 2)
+			onEachAdapter(t, func(t bubble) {
+				l := newWaitLab(t.T, t.adapter, scripts(2, backuptest.Script{CutAfter: time.Hour}), 2)
 				l.stopController()
 				w := l.run(t.Context(), csisnapshot.WaitOptions{Mode: mode})
 				deleted, replaced := w.add(0, csisnapshot.StageReady), w.add(1, csisnapshot.StageReady)
@@ -281,7 +283,7 @@ func TestWaitEvents(t *testing.T) {
 			mu    sync.Mutex
 			steps []string
 		)
-		w := l.run(t.Context(), csisnapshot.WaitOptions{Events: csisnapshot.WaitEvents{Changed: func(r csisnapshot.Result, err error) {
+		w := l.run(t.Context(), csisnapshot.WaitOptions{Events: csisnapshot.WaitEvents{Changed: func(r csisnapshot.Result, _ error) {
 			mu.Lock()
 			defer mu.Unlock()
 			step := "created"

@@ -108,9 +108,9 @@ func (e *WaitError) Is(target error) bool {
 	case e.Category:
 		return true
 	case context.DeadlineExceeded:
-		return e.Category == ErrTimeout //nolint:errorlint // Category is one of the package's own variables.
+		return e.Category == ErrTimeout
 	case context.Canceled:
-		return e.Category == ErrCanceled //nolint:errorlint // Category is one of the package's own variables.
+		return e.Category == ErrCanceled
 	default:
 		return false
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	runtimepkg "runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,10 +13,12 @@ import (
 	v1 "github.com/kubernetes-csi/external-snapshotter/client/v6/apis/volumesnapshot/v1"
 	fakev6 "github.com/kubernetes-csi/external-snapshotter/client/v6/clientset/versioned/fake"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
 	"github.com/sheetanchor/sheetanchor/csisnapshot/snapv6"
@@ -37,7 +41,7 @@ var fakes = map[string]func() fakeControl{
 }
 
 func v6Fake() fakeControl {
-	clients := fakev6.NewSimpleClientset() //nolint:staticcheck // client/v6's fake has no other constructor.
+	clients := fakev6.NewSimpleClientset()
 	api := clients.SnapshotV1()
 	return fakeControl{
 		client: snapv6.New(clients),
@@ -174,6 +178,67 @@ func waitOnFake(t *testing.T, f fakeControl, mode csisnapshot.Mode) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+func TestWaitHonoursRetryAfter(t *testing.T) {
+	t.Parallel()
+	// S8: a server that asks for time gets it.
+	synctest.Test(t, func(t *testing.T) {
+		clients := fakev6.NewSimpleClientset()
+		start := time.Now()
+		var rounds []time.Duration
+		clients.PrependReactor("list", "volumesnapshots", func(clienttesting.Action) (bool, runtime.Object, error) {
+			rounds = append(rounds, time.Since(start))
+			return true, nil, apierrors.NewTooManyRequests("busy", 7)
+		})
+		opts := csisnapshot.WaitOptions{Mode: csisnapshot.ModePoll, MaxWait: 20 * time.Second}
+		w, err := csisnapshot.NewWaiter(snapv6.New(clients), opts, fakeOwner, fakeNames, []string{"app"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcomes := w.Wait(t.Context(), []csisnapshot.Target{{Ref: csisnapshot.Ref{Namespace: "app", Name: "x"}, Snapshot: &csisnapshot.Snapshot{}, Created: true}}, csisnapshot.StageCut)
+		if !errors.Is(outcomes[0].Err, csisnapshot.ErrTimeout) || !apierrors.IsTooManyRequests(outcomes[0].Err) {
+			t.Errorf("error %v, want a timeout that tells of the server's trouble", outcomes[0].Err)
+		}
+		if want := []time.Duration{time.Second, 8 * time.Second, 15 * time.Second}; !slices.Equal(rounds, want) {
+			t.Errorf("rounds at %v, want %v", rounds, want)
+		}
+	})
+}
+
+func TestWaitGoroutines(t *testing.T) {
+	// S3 snap-6: the number of goroutines does not depend on the number of snapshots.
+	synctest.Test(t, func(t *testing.T) {
+		f := v6Fake()
+		w, err := csisnapshot.NewWaiter(f.client, csisnapshot.WaitOptions{}, fakeOwner, fakeNames, []string{"app"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- w.Run(t.Context()) }()
+		<-w.Opened()
+		var pending []*csisnapshot.Pending
+		counts := map[int]int{}
+		for n := range 300 {
+			vs := fakeObject(n)
+			pending = append(pending, w.Add(csisnapshot.Target{Snapshot: &vs, Created: true}, csisnapshot.StageReady))
+			synctest.Wait()
+			counts[runtimepkg.NumGoroutine()]++
+		}
+		if len(counts) != 1 {
+			t.Errorf("goroutines, by number of times seen: %v", counts)
+		}
+		for _, p := range pending {
+			p.Drop()
+			if _, err := p.Outcome(csisnapshot.StageReady); !errors.Is(err, csisnapshot.ErrCanceled) {
+				t.Errorf("dropped: %v", err)
+			}
+		}
+		w.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestWaitOnBareFakesDeleted(t *testing.T) {

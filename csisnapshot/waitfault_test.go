@@ -51,7 +51,7 @@ func TestWaitRidesOutTrouble(t *testing.T) {
 			for _, cut := range []time.Duration{2 * time.Second, 30 * time.Second, 0} {
 				t.Run(fmt.Sprintf("%s/%s/%v", trouble, resource, cut), func(t *testing.T) {
 					t.Parallel()
-					synctest.Test(t, func(t *testing.T) { rideOut(t, trouble, resource, cut) })
+					synctest.Test(t, func(t *testing.T) { rideOut(bubble{T: t, adapter: "dynamic"}, trouble, resource, cut) })
 				})
 			}
 		}
@@ -59,7 +59,7 @@ func TestWaitRidesOutTrouble(t *testing.T) {
 }
 
 // rideOut waits for a snapshot that is cut after a time, zero for never, under trouble.
-func rideOut(t *testing.T, trouble, resource string, cut time.Duration) {
+func rideOut(t bubble, trouble, resource string, cut time.Duration) {
 	script := backuptest.Script{CutAfter: cut, ReadyAfter: time.Second}
 	if cut == 0 {
 		script = backuptest.Script{Silent: true}
@@ -68,7 +68,7 @@ func rideOut(t *testing.T, trouble, resource string, cut time.Duration) {
 	if cut > 0 {
 		opts.Resync = time.Second // the controller meets the same trouble
 	}
-	l := newWaitLab(t, "dynamic", opts, 1)
+	l := newWaitLab(t.T, t.adapter, opts, 1)
 	synctest.Wait()
 	for _, verb := range []string{"get", "list", "watch"} {
 		fault := troubles[trouble].fault
@@ -116,8 +116,8 @@ func indexSpace(s string) int {
 func TestWaitOutlivesRequestsWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	// S8: reads that hang are given up one by one, and the snapshot is not lost.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
-		l := newWaitLab(t, adapter, scripts(1, backuptest.Script{CutAfter: 20 * time.Second}), 1)
+	onEachAdapter(t, func(t bubble) {
+		l := newWaitLab(t.T, t.adapter, scripts(1, backuptest.Script{CutAfter: 20 * time.Second}), 1)
 		var hung atomic.Int32
 		l.trouble = func(r *http.Request, info apirequest.Info) error {
 			if info.IsWrite() || hung.Add(1) > 5 {
@@ -141,8 +141,8 @@ func TestWaitOutlivesRequestsWithoutAnswer(t *testing.T) {
 func TestWaitFallsBackAndReturns(t *testing.T) {
 	t.Parallel()
 	// S1: a watch that is forbidden is replaced by polling, which is reported, and tried again after RetryWatch.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
-		l := newWaitLab(t, adapter, scripts(1, backuptest.Script{CutAfter: 10 * time.Minute}), 1)
+	onEachAdapter(t, func(t bubble) {
+		l := newWaitLab(t.T, t.adapter, scripts(1, backuptest.Script{CutAfter: 10 * time.Minute}), 1)
 		remove := l.cluster.Fault(backuptest.Fault{Verb: "watch", Resource: "volumesnapshotcontents", Code: 403})
 		var (
 			mu      sync.Mutex
@@ -182,8 +182,8 @@ func TestWaitFallsBackAndReturns(t *testing.T) {
 func TestWaitReadsForbidden(t *testing.T) {
 	t.Parallel()
 	// all-9 S8: reads that stay forbidden end the wait with a typed error, long before the timeout; the first refusals do not.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
-		l := newWaitLab(t, adapter, backuptest.ControllerOptions{}, 1)
+	onEachAdapter(t, func(t bubble) {
+		l := newWaitLab(t.T, t.adapter, backuptest.ControllerOptions{}, 1)
 		l.stopController()
 		for _, verb := range []string{"list", "watch", "get"} {
 			l.cluster.Fault(backuptest.Fault{Verb: verb, Resource: "volumesnapshots", Code: 403})
@@ -216,8 +216,8 @@ func TestWaitLosesNothingBeforeAdd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onEachAdapter(t, func(t *testing.T, adapter string) {
-				l := newWaitLab(t, adapter, backuptest.ControllerOptions{}, 1)
+			onEachAdapter(t, func(t bubble) {
+				l := newWaitLab(t.T, t.adapter, backuptest.ControllerOptions{}, 1)
 				w := l.run(t.Context(), csisnapshot.WaitOptions{})
 				vs := l.create(0)
 				time.Sleep(10 * time.Second)
@@ -248,8 +248,8 @@ func TestWaitLosesNothingBeforeAdd(t *testing.T) {
 func TestWaitOutlivesALostLabel(t *testing.T) {
 	t.Parallel()
 	// S8 S3: a snapshot that loses the label by which it is watched is not deleted; it is read by name from then on.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
-		l := newWaitLab(t, adapter, scripts(1, backuptest.Script{CutAfter: 20 * time.Second}), 1)
+	onEachAdapter(t, func(t bubble) {
+		l := newWaitLab(t.T, t.adapter, scripts(1, backuptest.Script{CutAfter: 20 * time.Second}), 1)
 		w := l.run(t.Context(), csisnapshot.WaitOptions{})
 		p := w.add(0, csisnapshot.StageReady)
 		time.Sleep(5 * time.Second)

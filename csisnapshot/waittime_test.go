@@ -15,8 +15,8 @@ import (
 func TestWaitTimeoutTellsEverything(t *testing.T) {
 	t.Parallel()
 	// S7 X2 snap-28: one typed error with object, content, readiness, handle, last error, last change and a diagnosis.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
-		l := newWaitLab(t, adapter, scripts(1, backuptest.Script{ReadyAfter: 20 * time.Hour}), 1)
+	onEachAdapter(t, func(t bubble) {
+		l := newWaitLab(t.T, t.adapter, scripts(1, backuptest.Script{ReadyAfter: 20 * time.Hour}), 1)
 		w := l.run(t.Context(), csisnapshot.WaitOptions{Timeout: 5 * time.Minute})
 		p := w.add(0, csisnapshot.StageReady)
 		if _, err := p.Wait(t.Context(), csisnapshot.StageCut); err != nil {
@@ -67,8 +67,8 @@ func TestWaitDiagnoses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onEachAdapter(t, func(t *testing.T, adapter string) {
-				l := newWaitLab(t, adapter, scripts(1, tt.script), 1)
+			onEachAdapter(t, func(t bubble) {
+				l := newWaitLab(t.T, t.adapter, scripts(1, tt.script), 1)
 				if tt.stop {
 					l.stopController()
 				}
@@ -101,10 +101,10 @@ func TestWaitDiagnoses(t *testing.T) {
 func TestWaitFinalErrorEndsOnlyItsSnapshot(t *testing.T) {
 	t.Parallel()
 	// S6: a final error ends that snapshot's wait at once; errors are retried without a classifier, snap-7.
-	onEachAdapter(t, func(t *testing.T, adapter string) {
+	onEachAdapter(t, func(t bubble) {
 		bad := backuptest.Script{Errors: []backuptest.DriverError{{Code: "InvalidArgument", Text: "no", Times: 4}}}
 		opts := backuptest.ControllerOptions{Scripts: map[string]backuptest.Script{"data-000": bad, "data-001": {CutAfter: 5 * time.Second}}}
-		l := newWaitLab(t, adapter, opts, 2)
+		l := newWaitLab(t.T, t.adapter, opts, 2)
 		w := l.run(t.Context(), csisnapshot.WaitOptions{Classifier: csisnapshot.FinalCodes("InvalidArgument")})
 		failing, good := w.add(0, csisnapshot.StageCut), w.add(1, csisnapshot.StageCut)
 		_, err := failing.Wait(t.Context(), csisnapshot.StageCut)
@@ -231,8 +231,8 @@ func TestWaitEndsOnceWhateverEndsIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onEachAdapter(t, func(t *testing.T, adapter string) {
-				l := newWaitLab(t, adapter, backuptest.ControllerOptions{}, 1)
+			onEachAdapter(t, func(t bubble) {
+				l := newWaitLab(t.T, t.adapter, backuptest.ControllerOptions{}, 1)
 				l.cluster.Fault(backuptest.Fault{Code: 503})
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
