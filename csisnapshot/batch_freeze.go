@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -129,20 +130,10 @@ func (r *run) settle(p *podRun, b *batchRun) {
 // miss notes the volumes of the pod that are not cut. The signal's mutex is held.
 func (r *run) miss(p *podRun, b *batchRun) {
 	for _, v := range b.volumes {
-		if !v.isCut && v.mountedBy(p) {
+		if !v.isCut && slices.Contains(v.pods, p) {
 			v.notInTime = true
 		}
 	}
-}
-
-// mountedBy reports whether the pod is one of the volume's hooked pods.
-func (v *volumeRun) mountedBy(p *podRun) bool {
-	for _, q := range v.pods {
-		if q == p {
-			return true
-		}
-	}
-	return false
 }
 
 // podFailed keeps the pod's volumes from being cut.

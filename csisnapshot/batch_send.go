@@ -99,7 +99,7 @@ func (v *volumeRun) overdue(window context.Context) error {
 	}
 	for _, p := range v.pods {
 		if !p.unhooked && p.window.Err() != nil {
-			return context.Cause(p.window)
+			return context.Cause(p.window) //nolint:contextcheck // the window is asked why it ended, nothing inherits it
 		}
 	}
 	return nil

@@ -1,7 +1,6 @@
 package csisnapshot
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,11 +51,10 @@ var (
 func (r *run) create(ctx, window context.Context, v *volumeRun) (Snapshot, found, error) {
 	want := r.s.opts.Names.NewSnapshot(r.owner, ClaimRef{Namespace: v.Namespace, Name: v.Claim, UID: v.ClaimUID}, v.Class)
 	var got Snapshot
-	var refused error
 	how, lost := foundNot, false
 	err := retry(window, r.s.opts.Wait.Timeout, func(ctx context.Context) error {
-		if refused = v.overdue(window); refused != nil {
-			return nil
+		if err := v.overdue(window); err != nil {
+			return finalError{err}
 		}
 		made, err := r.s.snaps.Snapshots().Create(ctx, want)
 		switch {
@@ -68,9 +66,8 @@ func (r *run) create(ctx, window context.Context, v *volumeRun) (Snapshot, found
 			if lost {
 				how = foundLate
 			}
-			got, err = r.own(ctx, v)
-			if errors.Is(err, ErrConflict) {
-				refused, err = err, nil
+			if got, err = r.own(ctx, v); errors.Is(err, ErrConflict) {
+				return finalError{err}
 			}
 			return err
 		default:
@@ -79,26 +76,25 @@ func (r *run) create(ctx, window context.Context, v *volumeRun) (Snapshot, found
 		}
 	})
 	switch {
-	case refused == nil && err == nil:
+	case err == nil:
 		return got, how, nil
 	case lost && v.overdue(window) != nil && ctx.Err() == nil:
 		if late, lateErr := r.readOwn(ctx, v); lateErr == nil {
 			return late, foundLate, nil
 		}
 	}
-	return Snapshot{}, foundNot, fmt.Errorf("create VolumeSnapshot %s: %w", v.ref, cmp.Or(refused, err))
+	return Snapshot{}, foundNot, fmt.Errorf("create VolumeSnapshot %s: %w", v.ref, err)
 }
 
 // readOwn is own under the repetition of reads.
 func (r *run) readOwn(ctx context.Context, v *volumeRun) (got Snapshot, err error) {
-	var verdict error
-	err = retry(ctx, r.s.opts.Wait.Timeout, func(ctx context.Context) error {
-		if got, verdict = r.own(ctx, v); isVerdict(verdict) {
-			return nil
+	err = retry(ctx, r.s.opts.Wait.Timeout, func(ctx context.Context) (err error) {
+		if got, err = r.own(ctx, v); isVerdict(err) {
+			return finalError{err}
 		}
-		return verdict
+		return err
 	})
-	return got, errors.Join(err, verdict)
+	return got, err
 }
 
 // isVerdict reports whether the error says something about the object.

@@ -39,7 +39,7 @@ func TestCutThawsWhateverAPreHookDoes(t *testing.T) {
 			text: "after 20s: timeout of 20s", within: 20 * time.Second,
 		},
 		"deaf to its context": { // X1: the call goes on without it, and says so
-			exec: func(ctx context.Context) error { time.Sleep(time.Hour); return nil }, is: csisnapshot.ErrAbandoned,
+			exec: func(context.Context) error { time.Sleep(time.Hour); return nil }, is: csisnapshot.ErrAbandoned,
 			text: "abandoned callback", within: 25 * time.Second,
 		},
 		"late but well": {exec: func(ctx context.Context) error { <-ctx.Done(); return nil }, cut: true, within: 21 * time.Second},
@@ -184,13 +184,13 @@ func TestCutMaxFreezeWithFewPlaces(t *testing.T) {
 // S5: a create whose answer is lost as the window ends is found by its name, not counted as unsent (S9, P5's rule).
 func TestCutFindsACreateWithoutAnswer(t *testing.T) {
 	t.Parallel()
-	for name, max := range map[string]time.Duration{"window": 10 * time.Second, "no limit": 0} {
+	for name, limit := range map[string]time.Duration{"window": 10 * time.Second, "no limit": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				l := newCutLab(t, backuptest.ControllerOptions{}, append(claims("a"), hookedPod("pa", "a"))...)
 				l.cluster.Fault(backuptest.Fault{Verb: "create", Resource: "volumesnapshots", Nth: 1, Action: backuptest.FaultHangAnswer})
-				report := l.mustCut(csisnapshot.Options{MaxFreeze: max})
+				report := l.mustCut(csisnapshot.Options{MaxFreeze: limit})
 				checkWhole(t, report)
 				if v := volumeOf(t, report, "a"); v.Adopted {
 					t.Error("the Cut's own snapshot is reported as adopted")
@@ -425,6 +425,7 @@ func TestCutFreezeModel(t *testing.T) {
 }
 
 func freezeModel(t *testing.T, seed uint64) {
+	t.Helper()
 	rnd := rand.New(rand.NewPCG(seed, 7))
 	var mu sync.Mutex // guards rnd once hooks run
 	roll := func(n int) int { mu.Lock(); defer mu.Unlock(); return rnd.IntN(n) }
@@ -438,7 +439,7 @@ func freezeModel(t *testing.T, seed uint64) {
 	}
 	l := newCutLab(t, backuptest.ControllerOptions{Scripts: scripts}, builders...)
 	l.quiescer.timeout = 15 * time.Second
-	l.quiescer.exec = func(ctx context.Context, _, stage string) error {
+	l.quiescer.exec = func(ctx context.Context, _, _ string) error {
 		time.Sleep(time.Duration(roll(3000)) * time.Millisecond)
 		switch roll(12) {
 		case 0:

@@ -35,6 +35,8 @@ func retry(ctx context.Context, limit time.Duration, request func(context.Contex
 		switch {
 		case err == nil:
 			return nil
+		case isFinal(err):
+			return err
 		case ctx.Err() != nil:
 			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		case apierrors.IsForbidden(err) && !terminating(err):
@@ -56,6 +58,17 @@ func retry(ctx context.Context, limit time.Duration, request func(context.Contex
 			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}
+}
+
+// finalError ends a repetition whatever its own error is. It is not seen outside.
+type finalError struct{ error }
+
+func (e finalError) Unwrap() error { return e.error }
+
+// isFinal reports whether the error ends a repetition.
+func isFinal(err error) bool {
+	_, ok := errors.AsType[finalError](err)
+	return ok
 }
 
 // attempt makes one request within its own time, so that one without an answer is repeated.

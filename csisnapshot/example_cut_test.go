@@ -99,7 +99,7 @@ func ExampleSnapshotter_Cut() {
 	}
 	fmt.Println(len(report.Operations()), "operations")
 	stop()
-	<-ended
+	fmt.Println(<-ended)
 	// Output:
 	// exec in shop/db [fsfreeze --freeze /data]
 	// exec in shop/db [fsfreeze --unfreeze /data]
@@ -107,6 +107,7 @@ func ExampleSnapshotter_Cut() {
 	// old true
 	// wal true
 	// 3 operations
+	// <nil>
 }
 
 func ExampleGroup() {

@@ -40,7 +40,7 @@ type Options struct {
 // validate returns all faults, each naming its field.
 func (o Options) validate() error {
 	var errs []error
-	fault := func(field, reason string) { errs = append(errs, fmt.Errorf("Options.%s: %s", field, reason)) }
+	fault := func(field, reason string) { errs = append(errs, fmt.Errorf("%s: %s", field, reason)) }
 	if err := o.Names.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("Options.Names: %w", err))
 	}
@@ -48,19 +48,19 @@ func (o Options) validate() error {
 		errs = append(errs, fmt.Errorf("Options.Wait: %w", err))
 	}
 	if o.Quiescer != nil && o.Intents == nil {
-		fault("Intents", "required when Quiescer is set: a pod must not be frozen without a durable intent")
+		fault("Options.Intents", "required when Quiescer is set: a pod must not be frozen without a durable intent")
 	}
 	if o.MaxFreeze < 0 {
-		fault("MaxFreeze", "negative")
+		fault("Options.MaxFreeze", "negative")
 	}
 	if o.MaxFrozenPods < 0 {
-		fault("MaxFrozenPods", "negative")
+		fault("Options.MaxFrozenPods", "negative")
 	}
 	if o.Concurrency < 0 {
-		fault("Concurrency", "negative")
+		fault("Options.Concurrency", "negative")
 	}
 	if o.MaxPickup < 0 {
-		fault("MaxPickup", "negative")
+		fault("Options.MaxPickup", "negative")
 	}
 	return errors.Join(errs...)
 }

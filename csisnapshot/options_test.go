@@ -88,8 +88,8 @@ func TestCutObserver(t *testing.T) {
 		report := l.mustCut(csisnapshot.Options{
 			Wait: csisnapshot.WaitOptions{Classifier: csisnapshot.FinalCodes("Internal")},
 			Observer: csisnapshot.Observer{
-				BatchStarted: func(e csisnapshot.BatchEvent) { add("batch started"); panic("observer") },
-				BatchEnded:   func(e csisnapshot.BatchEvent) { add("batch ended") },
+				BatchStarted: func(csisnapshot.BatchEvent) { add("batch started"); panic("observer") },
+				BatchEnded:   func(csisnapshot.BatchEvent) { add("batch ended") },
 				Frozen:       func(e csisnapshot.PodEvent) { add("frozen " + e.Pod.Name) },
 				Thawed:       func(e csisnapshot.PodEvent) { add("thawed " + e.Pod.Name) },
 				Created:      func(e csisnapshot.VolumeEvent) { add("created " + e.Claim) },

@@ -3,6 +3,7 @@ package csisnapshot
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -69,7 +70,7 @@ func (k claimKey) String() string { return k.namespace + "/" + k.name }
 
 // Fault is a claim that cannot be planned until a person corrects something: no class, an ambiguous one, one of another
 // driver, hooks that cannot be read.
-type Fault struct {
+type Fault struct { //nolint:errname // it is an entry of a plan, which is an error too
 	Namespace, Claim string
 	ClaimUID         types.UID
 	// PV is the name of the persistent volume, Driver its CSI driver.
@@ -152,12 +153,7 @@ func (b Batch) users(v Volume) string {
 
 // uses reports whether the pod mounts the claim.
 func (p Pod) uses(claim string) bool {
-	for _, c := range p.Claims {
-		if c == claim {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(p.Claims, claim)
 }
 
 // suffix says whether the pod is frozen, or why it is not.

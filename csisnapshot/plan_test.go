@@ -61,7 +61,7 @@ func TestPlanOfARealNamespace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer dump.Close()
+		defer func() { _ = dump.Close() }()
 		if _, err := l.cluster.Load(dump); err != nil {
 			t.Fatal(err)
 		}

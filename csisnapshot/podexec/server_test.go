@@ -113,7 +113,7 @@ func (s *execServer) serveSPDY(w http.ResponseWriter, req *http.Request) {
 		s.t.Error("upgrade failed")
 		return
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	streams := map[string]httpstream.Stream{}
 	for range 3 { // error, stdout, stderr
 		select {
@@ -145,7 +145,7 @@ func (s *execServer) serveSocket(w http.ResponseWriter, req *http.Request) {
 		s.t.Errorf("websocket: %v", err)
 		return
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	s.execute(channels[1], channels[2], channels[3])
 }
 
