@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
@@ -24,14 +25,14 @@ type Result struct {
 // cluster: a process may end after any line, and the next one goes on by calling Step.
 type Backup struct {
 	Key        operations.Key
+	Owner      csisnapshot.Owner
 	Phase      *phase.Applier[Phase]
 	Snapshots  *csisnapshot.Snapshotter
 	Operations *operations.Map
 	Poller     *operations.Poller
-	Volumes    *operations.Slot // the volume records
-	Results    *operations.Slot // warnings and errors
-	Checkpoint *operations.Slot // which finalize hooks are done
 	Observer   finalize.Observer
+	// Volumes holds the volume records, Results warnings and errors, Checkpoint which of the last steps are done.
+	Volumes, Results, Checkpoint *operations.Slot
 
 	last        *finalize.Runner    // made at the first step of finalizing
 	cutReport   *csisnapshot.Report // for the output; nil when an earlier process cut
@@ -48,24 +49,32 @@ func (b *Backup) Step(ctx context.Context) (Result, error) {
 	case machine.IsTerminal(state.Phase):
 		return Result{Done: true}, nil
 	case state.Phase == machine.Initial():
-		_, err := b.Phase.Apply(ctx, state, phase.EventStart, "")
+		_, err = b.Phase.Apply(ctx, state, phase.EventStart, "")
 		return Result{}, err
 	case machine.IsWaiting(state.Phase):
 		return b.wait(ctx, state)
 	case machine.IsFinalizing(state.Phase):
 		return b.finalize(ctx, state)
 	default:
-		return Result{}, b.cut(ctx, state)
+		return Result{}, b.cut(ctx)
 	}
 }
 
-// cut freezes, snapshots and thaws batch after batch, then records what was taken, then leaves InProgress.
-func (b *Backup) cut(ctx context.Context, state phase.State[Phase]) error {
+// cut freezes, snapshots and thaws batch after batch, records what was taken, then leaves InProgress. It reads the documents
+// before it looks at the phase again: a process that was overtaken then cannot replace what its successor wrote.
+func (b *Backup) cut(ctx context.Context) error {
+	_, volumesErr := b.Volumes.Load(ctx)
+	_, operationsErr := b.Operations.Load(ctx, b.Key)
+	state, err := b.Phase.Load(ctx)
+	err = errors.Join(volumesErr, operationsErr, err)
+	if err != nil || b.Phase.Machine().Class(state.Phase) != phase.ClassWorking {
+		return err
+	}
 	plan, err := b.Snapshots.Plan(ctx, b.Key.Namespace)
 	if err != nil {
 		return err
 	}
-	report, err := b.Snapshots.Cut(ctx, b.owner(), plan)
+	report, err := b.Snapshots.Cut(ctx, b.Owner, plan)
 	if err != nil {
 		return err
 	}
@@ -77,9 +86,8 @@ func (b *Backup) cut(ctx context.Context, state phase.State[Phase]) error {
 	if err := b.Volumes.Save(ctx, records); err != nil {
 		return err
 	}
-	record, err := b.Operations.Update(ctx, b.Key, func(list *operations.List) error {
-		return list.Merge(report.Operations()...)
-	})
+	register := func(list *operations.List) error { return list.Merge(report.Operations()...) }
+	record, err := b.Operations.Update(ctx, b.Key, register)
 	if err != nil {
 		return err
 	}
@@ -88,7 +96,7 @@ func (b *Backup) cut(ctx context.Context, state phase.State[Phase]) error {
 		return err
 	}
 	counts := tally(record.Summary(), finalize.Report{})
-	counts.Errors = results.Errors.Len()
+	counts.Errors += results.Errors.Len()
 	_, err = b.Phase.Advance(ctx, state, counts)
 	return err
 }
@@ -107,11 +115,10 @@ func (b *Backup) wait(ctx context.Context, state phase.State[Phase]) (Result, er
 func (b *Backup) finalize(ctx context.Context, state phase.State[Phase]) (Result, error) {
 	if b.last == nil {
 		opts := finalize.Options{Checkpoint: b.Checkpoint, UID: string(b.Key.UID), MaxTotal: time.Hour, Observer: b.Observer}
-		runner, err := finalize.New(b.hooks(), opts)
-		if err != nil {
+		var err error
+		if b.last, err = finalize.New(b.hooks(), opts); err != nil {
 			return Result{}, err
 		}
-		b.last = runner
 	}
 	result, err := b.last.Step(ctx)
 	if err != nil || !result.Done {
@@ -128,14 +135,10 @@ func (b *Backup) finalize(ctx context.Context, state phase.State[Phase]) (Result
 
 // hooks are the last steps: let go of the snapshot objects, then write down what is true.
 func (b *Backup) hooks() []finalize.Hook {
-	release := finalize.ReleaseSnapshots(b.Snapshots, b.owner(), b.Operations, b.Key)
+	release := finalize.ReleaseSnapshots(b.Snapshots, b.Owner, b.Operations, b.Key)
 	volumes := finalize.WriteVolumeInfo(b.Volumes, b.Operations, b.Key, release.Name)
 	results := finalize.WriteResults(b.Results, b.Operations, b.Key, volumes.Name)
 	return []finalize.Hook{release, volumes, results}
-}
-
-func (b *Backup) owner() csisnapshot.Owner {
-	return csisnapshot.Owner{UID: b.Key.UID, Namespace: b.Key.Namespace, Name: b.Key.Name}
 }
 
 // tally hands the recorded counts to the phase machine, which alone decides what they mean.

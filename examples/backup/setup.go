@@ -142,7 +142,7 @@ func assemble(opts options, key operations.Key, c clients, snapshots *csisnapsho
 		return nil, err
 	}
 	return &Backup{
-		Key: key, Phase: applier, Snapshots: snapshots, Operations: ops, Poller: poller,
+		Key: key, Owner: csisnapshot.Owner{UID: key.UID, Namespace: key.Namespace, Name: key.Name}, Phase: applier, Snapshots: snapshots, Operations: ops, Poller: poller,
 		Volumes:    operations.NewSlot(store, names.volumes()),
 		Results:    operations.NewSlot(store, names.results()),
 		Checkpoint: operations.NewSlot(store, names.checkpoint()),

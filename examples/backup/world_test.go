@@ -71,6 +71,12 @@ func (w *world) core() kubernetes.Interface {
 // run is one process: it ends when the fuse blows.
 func (w *world) run(f *fuse, opts options) (result, int, error) {
 	w.t.Helper()
+	return w.runOn(f, opts, w.store)
+}
+
+// runOn is run on a store that may be troubled.
+func (w *world) runOn(f *fuse, opts options, store operations.Store) (result, int, error) {
+	w.t.Helper()
 	quiescer, err := newEmbeddedQuiescer(w.config())
 	if err != nil {
 		w.t.Fatal(err)
@@ -82,7 +88,7 @@ func (w *world) run(f *fuse, opts options) (result, int, error) {
 	env.config.Wrap(f.wrap)
 	env.count()
 	var stdout bytes.Buffer
-	code, err := backupIn(ctx, opts, env, fusedStore{w.store, f}, &stdout)
+	code, err := backupIn(ctx, opts, env, fusedStore{store, f}, &stdout)
 	var r result
 	if err == nil {
 		if jsonErr := json.Unmarshal(stdout.Bytes(), &r); jsonErr != nil {
