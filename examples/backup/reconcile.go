@@ -95,9 +95,7 @@ func (b *Backup) cut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	counts := tally(record.Summary(), finalize.Report{})
-	counts.Errors += results.Errors.Len()
-	_, err = b.Phase.Advance(ctx, state, counts)
+	_, err = b.Phase.Advance(ctx, state, tally(record.Summary(), finalize.Report{}, results.Errors.Len()))
 	return err
 }
 
@@ -107,7 +105,7 @@ func (b *Backup) wait(ctx context.Context, state phase.State[Phase]) (Result, er
 	if err != nil || !result.Done {
 		return Result{RequeueAfter: result.RequeueAfter}, err
 	}
-	_, err = b.Phase.Advance(ctx, state, tally(result.Summary, finalize.Report{}))
+	_, err = b.Phase.Advance(ctx, state, tally(result.Summary, finalize.Report{}, 0))
 	return Result{}, err
 }
 
@@ -129,22 +127,23 @@ func (b *Backup) finalize(ctx context.Context, state phase.State[Phase]) (Result
 	if err != nil {
 		return Result{}, err
 	}
-	_, err = b.Phase.Advance(ctx, state, tally(summary, result.Report))
+	_, err = b.Phase.Advance(ctx, state, tally(summary, result.Report, 0))
 	return Result{}, err
 }
 
-// hooks are the last steps: let go of the snapshot objects, then write down what is true.
+// hooks are the last steps: leave no pod frozen, let go of the snapshot objects, then write down what is true.
 func (b *Backup) hooks() []finalize.Hook {
+	thaw := finalize.ThawPods(b.Snapshots, b.Owner)
 	release := finalize.ReleaseSnapshots(b.Snapshots, b.Owner, b.Operations, b.Key)
-	volumes := finalize.WriteVolumeInfo(b.Volumes, b.Operations, b.Key, release.Name)
+	volumes := finalize.WriteVolumeInfo(b.Volumes, b.Operations, b.Key, thaw.Name, release.Name)
 	results := finalize.WriteResults(b.Results, b.Operations, b.Key, volumes.Name)
-	return []finalize.Hook{release, volumes, results}
+	return []finalize.Hook{thaw, release, volumes, results}
 }
 
 // tally hands the recorded counts to the phase machine, which alone decides what they mean.
-func tally(ops operations.Summary, last finalize.Report) phase.Tally {
+func tally(ops operations.Summary, last finalize.Report, errs int) phase.Tally {
 	return phase.Tally{
 		Running: ops.Running, Completed: ops.Completed, Failed: ops.Failed, Canceled: ops.Canceled, Abandoned: ops.Abandoned,
-		Errors: last.Errors(), Warnings: last.Warnings(), Fatal: last.Fatal(),
+		Errors: errs + last.Errors(), Warnings: last.Warnings(), Fatal: last.Fatal(),
 	}
 }
