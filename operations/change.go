@@ -145,21 +145,28 @@ func (m *Map) Upload(ctx context.Context, key Key) error {
 
 // Complete stores what is unwritten and closes the key in one step: from then on every change is refused, and Get
 // returns, as a [CompletedError]. It returns the summary, again when it is called again. While operations run it is a
-// [RunningError] and nothing changes. A key without document has nothing to write and can be completed.
+// [RunningError] and the key stays open. A key without document has nothing to write and can be completed.
+//
+// Neither is decided by an old answer: Complete reads the store once and takes over what another process wrote. Only
+// when nothing runs and something is unwritten it does not, since that write is a [ConflictError] then.
 func (m *Map) Complete(ctx context.Context, key Key) (Summary, error) {
 	t, err := m.begin(ctx, key)
 	if err != nil {
 		return Summary{}, err
 	}
 	defer t.end()
-	st, err := t.load(ctx)
-	if err != nil {
-		return Summary{}, err
-	}
-	if st.completed {
+	st := t.state
+	switch {
+	case st == nil:
+		st, err = t.load(ctx)
+	case st.completed:
 		return st.summary, nil
+	case st.dirty() && st.list.Summary().Running == 0:
+		st, err = t.settle(ctx)
+	default:
+		st, err = t.confirm(ctx)
 	}
-	if st, err = t.settle(ctx); err != nil {
+	if err != nil {
 		return Summary{}, err
 	}
 	sum := st.list.Summary()

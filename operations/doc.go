@@ -26,6 +26,12 @@
 // nothing. It must not trust what it read before when it gains ownership again: [Map.EvictAll]. On a store that cannot
 // write conditionally this does not hold: [Map.Unfenced].
 //
+// [Map.Complete] and the [Poller] do not stop at what the map remembers: they read the store before they say that
+// nothing runs, and take over what another process wrote there, so that no conflict and no old answer holds them up.
+// What was put and is not stored stays on top of it where the other process changed nothing; of two changes the stored
+// one counts, unless only the other is an end. An operation that has ended in the store stays as it ended. A document
+// that was there and is gone is a conflict, not an empty list.
+//
 // A document of an owner of another UID is [ErrForeignRecord], and one that cannot be read is [ErrMalformed]; neither
 // is ever overwritten. Because Velero's file names hold only the owner's name, one store belongs to one namespace.
 //

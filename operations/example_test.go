@@ -119,7 +119,7 @@ func ExampleMap_Put() {
 	key := operations.Key{Namespace: "app", Name: "restore-1", UID: "77aa"}
 	mine, _ := m.Get(ctx, key)
 	theirs, _ := m.Get(ctx, key)
-	if err := errors.Join(mine.List.Add(operations.Operation{ID: "a"}), theirs.List.Add(operations.Operation{ID: "b"})); err != nil {
+	if err := errors.Join(mine.List.Add(operations.Operation{ID: "a", Action: "example.com/copy"}), theirs.List.Add(operations.Operation{ID: "b", Action: "example.com/copy"})); err != nil {
 		panic(err)
 	}
 	_, err = m.Put(ctx, mine)
@@ -150,13 +150,13 @@ func ExampleSlot() {
 // A list is a value: copies are independent.
 func ExampleList() {
 	var l operations.List
-	if err := l.Add(operations.Operation{ID: "a", Status: operations.Status{Phase: operations.PhaseFailed}}); err != nil {
+	if err := l.Add(operations.Operation{ID: "a", Action: "example.com/copy", Status: operations.Status{Phase: operations.PhaseFailed}}); err != nil {
 		panic(err)
 	}
 	c := l
-	err := c.Add(operations.Operation{ID: "a"})
+	err := c.Add(operations.Operation{ID: "a", Action: "example.com/copy"})
 	fmt.Println(errors.Is(err, operations.ErrDuplicate))
-	err = c.Merge(operations.Operation{ID: "a"}, operations.Operation{ID: "b"})
+	err = c.Merge(operations.Operation{ID: "a", Action: "example.com/copy"}, operations.Operation{ID: "b", Action: "example.com/copy"})
 	fmt.Println(err, l.Len(), c.Len(), c.Summary().Failed)
 	// Output:
 	// true

@@ -98,10 +98,12 @@ func first(texts ...string) string {
 }
 
 // abandonedText says why an operation ends as abandoned.
-func abandonedText(st Status, grace time.Duration, lastErr error) string {
+func abandonedText(st Status, grace time.Duration, causes ...error) string {
 	text := fmt.Sprintf("%s; it did not confirm within %v that it stopped", st.CancelReason, grace)
-	if lastErr != nil {
-		text += "; last error: " + lastErr.Error()
+	for _, err := range causes {
+		if err != nil {
+			text += "; last error: " + err.Error()
+		}
 	}
 	return text
 }

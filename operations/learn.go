@@ -2,7 +2,6 @@ package operations
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -29,7 +28,7 @@ func (s *step) judge(a answers) {
 		}
 		s.learn(op, t, a.results[id])
 		if !op.Status.Phase.IsTerminal() && s.graceOver(*op) {
-			s.abandon(op, t.lastErr)
+			s.abandon(op, t.lastErr, t.odd)
 		}
 	}
 }
@@ -59,11 +58,12 @@ func (s *step) learn(op *Operation, t *opTrack, r ProgressResult) {
 	now := s.p.opts.Clock()
 	switch {
 	case r.Err == nil:
-		t.errs, t.firstErr = 0, time.Time{}
+		t.errs, t.firstErr, t.odd = 0, time.Time{}, nil
 		switch r.Progress.State {
 		case StateRunning, StateCompleted, StateFailed, StateCanceled:
 		default:
-			s.note(*op, fmt.Errorf("%w: state %q", ErrUnknownState, r.Progress.State))
+			t.odd = fmt.Errorf("%w: state %q", ErrUnknownState, r.Progress.State)
+			s.note(*op, t.odd)
 		}
 		s.edit(op, func(e *edit) { e.progress, e.at = &r.Progress, now })
 		return
@@ -92,8 +92,8 @@ func (s *step) stop(op *Operation, reason string) {
 }
 
 // abandon ends an operation that was asked to stop and did not confirm it.
-func (s *step) abandon(op *Operation, lastErr error) {
-	text := abandonedText(op.Status, s.p.opts.CancelGrace, lastErr)
+func (s *step) abandon(op *Operation, causes ...error) {
+	text := abandonedText(op.Status, s.p.opts.CancelGrace, causes...)
 	s.edit(op, func(e *edit) { e.end, e.detail = PhaseAbandoned, text })
 }
 
@@ -106,69 +106,6 @@ func (s *step) edit(op *Operation, change func(*edit)) {
 	}
 	change(e)
 	op.Status = e.apply(op.Status)
-}
-
-// commit makes the edits part of the record: stored at once when an operation ended or was asked to stop. Edits that
-// cannot be committed are kept.
-func (s *step) commit(ctx context.Context) error {
-	if len(s.track.edits) == 0 || ctx.Err() != nil {
-		return nil
-	}
-	ctx, cancel := s.storeContext(ctx)
-	defer cancel()
-	var changed []Operation
-	var urgent bool
-	rec, err := s.p.m.update(ctx, s.key, func(l *List) (bool, error) {
-		changed, urgent = nil, false
-		for _, ref := range l.ops {
-			e := s.track.edits[ref.ID]
-			if e == nil {
-				continue
-			}
-			op := ref.clone()
-			if op.Status = e.apply(op.Status).clone(); op.Status.Equal(ref.Status) {
-				continue
-			}
-			asked := ref.Status.CancelRequested == nil && op.Status.CancelRequested != nil
-			urgent = urgent || op.Status.Phase.IsTerminal() || asked
-			changed = append(changed, op)
-		}
-		return urgent, l.Set(changed...)
-	})
-	if err != nil {
-		return err
-	}
-	clear(s.track.edits)
-	switch {
-	case urgent:
-		s.track.dirty, s.track.wrote = false, time.Now()
-	case len(changed) > 0:
-		s.track.dirty = true
-	}
-	s.see(rec)
-	s.tell(ctx, changed)
-	return nil
-}
-
-// flush stores progress that was only committed, when it is time or nothing runs any more.
-func (s *step) flush(ctx context.Context) error {
-	done := s.rec.Summary().Running == 0
-	if !done && (!s.track.dirty || time.Since(s.track.wrote) < s.p.opts.WriteInterval) {
-		return nil
-	}
-	ctx, cancel := s.storeContext(ctx)
-	defer cancel()
-	err := s.p.m.Upload(ctx, s.key)
-	s.track.wrote = time.Now()
-	switch {
-	case err == nil:
-		s.track.dirty = false
-		return nil
-	case done || isFinal(err):
-		return err
-	}
-	s.notes = append(s.notes, Note{Err: err}) // progress can wait for the next interval
-	return nil
 }
 
 // tell calls the hooks.
@@ -189,10 +126,4 @@ func (s *step) tell(ctx context.Context, changed []Operation) {
 			s.note(op, fmt.Errorf("hook Changed: %w", err))
 		}
 	}
-}
-
-var errStoreTimeout = errors.New("the store did not answer in time")
-
-func (s *step) storeContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, s.p.opts.StoreTimeout, errStoreTimeout)
 }

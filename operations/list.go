@@ -76,9 +76,9 @@ func (l List) Equal(other List) bool {
 	return slices.EqualFunc(l.ops, other.ops, func(a, b *Operation) bool { return a == b || a.Equal(*b) })
 }
 
-// Add appends copies of the operations. It changes nothing and returns an error when one of them is invalid
-// ([ErrMalformed]: no ID, text that is not UTF-8, a time no document can hold) or has an ID that the list has already
-// ([ErrDuplicate]).
+// Add appends copies of the operations, of which an empty phase becomes [PhaseNew]. It changes nothing and returns an
+// error when one of them is invalid ([ErrMalformed]: no ID, no action, text that is not UTF-8, a time no document can
+// hold) or has an ID that the list has already ([ErrDuplicate]).
 func (l *List) Add(ops ...Operation) error {
 	return l.add(ops, func(op *Operation) error {
 		return fmt.Errorf("operation %q: %w", op.ID, ErrDuplicate)
@@ -87,7 +87,7 @@ func (l *List) Add(ops ...Operation) error {
 
 // Merge appends copies of those operations whose IDs the list does not have, and leaves the others as they are, so that
 // registering the same work twice is registering it once. It changes nothing and returns [ErrMalformed] when one of
-// them is invalid.
+// them is invalid, as for [List.Add].
 func (l *List) Merge(ops ...Operation) error {
 	return l.add(ops, func(*Operation) error { return nil })
 }
@@ -124,6 +124,12 @@ func (l *List) add(ops []Operation, known func(*Operation) error) error {
 		if err != nil {
 			return err
 		}
+		if op.Action == "" { // Decode takes it, from others; nobody would answer for it
+			return fmt.Errorf("operation %q: %w: no action", op.ID, ErrMalformed)
+		}
+		if op.Status.Phase == "" {
+			op.Status.Phase = PhaseNew
+		}
 		if _, twice := fresh[op.ID]; twice || l.find(op.ID) >= 0 {
 			if err := known(op); err != nil {
 				return err
@@ -136,6 +142,25 @@ func (l *List) add(ops []Operation, known func(*Operation) error) error {
 	l.ops = next
 	l.reindex()
 	return nil
+}
+
+// rebase returns theirs with what became of base in mine, where theirs says nothing else: operations added in mine, and
+// those changed in mine only. Of two changes theirs counts, unless only mine is an end.
+func rebase(base, mine, theirs List) List {
+	next := List{ops: slices.Clone(theirs.ops), index: theirs.index}
+	for _, op := range mine.ops {
+		was, at := base.find(op.ID), theirs.find(op.ID)
+		switch {
+		case was < 0 && at < 0:
+			next.ops = append(next.ops, op)
+		case at < 0, was >= 0 && base.ops[was].Equal(*op): // taken out there, not changed here
+		case theirs.ops[at].Status.Phase.IsTerminal():
+		case op.Status.Phase.IsTerminal(), was >= 0 && base.ops[was].Equal(*theirs.ops[at]):
+			next.ops[at] = op
+		}
+	}
+	next.reindex()
+	return next
 }
 
 // reindex makes a new index when too many operations are outside of it.

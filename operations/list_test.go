@@ -108,7 +108,7 @@ func TestListSummary(t *testing.T) {
 	}
 	var l operations.List
 	for i, phase := range phases {
-		if err := l.Add(operations.Operation{ID: fmt.Sprint(i), Status: operations.Status{Phase: phase}}); err != nil {
+		if err := l.Add(operations.Operation{ID: fmt.Sprint(i), Action: "a", Status: operations.Status{Phase: phase}}); err != nil {
 			t.Fatal(err)
 		}
 	}

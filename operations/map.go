@@ -18,6 +18,15 @@ type MapOptions struct {
 // Map holds the operations of many backups or restores, each under its [Key], and their record in a [Store]. For each
 // key every call is one step with respect to every other; the package comment says what that means. Keys never wait for
 // each other. It is safe for concurrent use. The zero Map is not usable: [NewMap] makes one.
+//
+// What the map has read it remembers, that there is nothing too, and it does not hear of what other processes write. So
+// its answers are for the process that owns the backup. One that has just become the owner, because it won the leader
+// election or took over this one backup, calls [Map.EvictAll] or [Map.Evict] before it goes on: otherwise Get can answer
+// with what was true when it was the owner last, and Put and Update end in conflicts until the key is loaded. A process
+// that only looks on calls [Map.Peek].
+//
+// [Map.Complete] and the [Poller] protect themselves: they say that nothing runs, or that something still does, only
+// after they have asked the store, and take over what they find there.
 type Map struct {
 	store Store
 	form  Form
@@ -49,9 +58,9 @@ type state struct {
 	version string // the store's version of that; empty: no document
 
 	pending *List // a write of this list got no answer
-	// void are lists whose write got no answer and was then found not to be done. It may still be done, late, and is
-	// then no other writer's.
-	void []List
+	// void are the last documents whose write got no answer and was then found not to be done. It may still be done,
+	// late, and is then no other writer's.
+	void []digest
 
 	completed bool
 	summary   Summary // of a completed key
@@ -125,7 +134,7 @@ func (m *Map) Peek(ctx context.Context, key Key) (Record, error) {
 
 // Evict forgets what the map knows of the key, unwritten changes and completion included; the next call loads it. It
 // waits for nothing: a call that runs for the key ends as it would have, and its result is not kept. Records read
-// before are refused by Put.
+// before are refused by Put. Call it when this process becomes the owner of the key, and when the owner is deleted.
 func (m *Map) Evict(key Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -134,7 +143,8 @@ func (m *Map) Evict(key Key) {
 	}
 }
 
-// EvictAll evicts every key: for a process that has just become the owner, whose answers from before may be old.
+// EvictAll evicts every key: for a process that has just become the owner of all, as the winner of a leader election,
+// whose answers from before may be old. Call it before the first step as the owner.
 func (m *Map) EvictAll() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

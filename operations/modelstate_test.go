@@ -163,16 +163,26 @@ func (s modelState) settle() []outcome {
 	if !s.pending {
 		return []outcome{{s, ""}}
 	}
-	switch {
-	case s.ver > 0 && s.con == s.pendingCon:
-		s.written(s.con)
-	case s.ver == s.knownVer || s.owns():
-		s.knownVer, s.knownCon, s.pending = s.ver, s.con, false
-		s.void += "|" + s.pendingCon + "|"
-	default:
+	if !s.recognize() {
 		return []outcome{{s, "conflict"}}
 	}
 	return []outcome{{s, ""}}
+}
+
+// recognize takes over what this map wrote, and reports whether it did write it.
+func (s *modelState) recognize() bool {
+	switch {
+	case s.pending && s.ver > 0 && s.con == s.pendingCon:
+		s.written(s.con)
+	case s.ver == s.knownVer || s.owns():
+		s.knownVer, s.knownCon = s.ver, s.con
+		if s.pending {
+			s.pending, s.void = false, s.void+"|"+s.pendingCon+"|"
+		}
+	default:
+		return false
+	}
+	return true
 }
 
 // write is one write to the store, and one more when a late write of the map's own was in its way.
@@ -297,17 +307,29 @@ func (s modelState) put(c call) []outcome {
 
 func (s modelState) complete() []outcome {
 	failed := outcome{s, "failed"}
-	if !s.warm {
-		s.load()
-	}
-	if s.done {
+	if s.warm && s.done {
 		return []outcome{{s, ""}, failed}
+	}
+	ready := []outcome{failed}
+	switch {
+	case !s.warm:
+		s.load()
+		ready = append(ready, outcome{s, ""})
+	case s.dirty():
+		ready = append(ready, s.settle()...)
+	default: // it is read, and what somebody else wrote is taken over
+		for _, s := range s.withLate() {
+			if !s.recognize() {
+				s.load()
+			}
+			ready = append(ready, outcome{s, ""})
+		}
 	}
 	closed := func(s modelState) outcome {
 		s.done = true
 		return outcome{s, ""}
 	}
-	return then(append(s.settle(), failed, outcome{s, "failed"}), func(s modelState) []outcome {
+	return then(append(ready, outcome{s, "failed"}), func(s modelState) []outcome {
 		if !s.dirty() {
 			return []outcome{closed(s)}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -48,12 +49,16 @@ func NewPoller(m *Map, actions map[string]Action, opts PollerOptions) (*Poller, 
 	if m == nil {
 		faults = append(faults, errors.New("map is nil"))
 	}
-	for name, action := range actions {
-		if action == nil {
+	for _, name := range slices.Sorted(maps.Keys(actions)) {
+		if name == "" {
+			faults = append(faults, errors.New("an action has the name \"\": want the name that operations give as their Action"))
+		}
+		if actions[name] == nil {
 			faults = append(faults, fmt.Errorf("action %q is nil", name))
 		}
 	}
-	for name, n := range opts.ActionConcurrency {
+	for _, name := range slices.Sorted(maps.Keys(opts.ActionConcurrency)) {
+		n := opts.ActionConcurrency[name]
 		if _, ok := actions[name]; !ok || n < 1 {
 			faults = append(faults, fmt.Errorf("option ActionConcurrency: %d for action %q: want 1 or more, for a registered action", n, name))
 		}
@@ -71,8 +76,12 @@ func NewPoller(m *Map, actions map[string]Action, opts PollerOptions) (*Poller, 
 // are asked again as they fall due. How operations end is stored before Step returns, progress at most once in
 // WriteInterval.
 //
+// What another process stored is taken over, with what this Step learnt on top of it; an operation that has ended there
+// stays as it ended. It is looked for when a write meets it, when nothing was read or written for ReadInterval, and
+// always before Step says Done, so that no old answer of the map ends a wait. A key that this map has completed is Done.
+//
 // The error is one that concerns the key as a whole: its record cannot be read or written, or ctx ended. Nothing that
-// was learnt is lost by it: the next Step commits it. A completed key is Done.
+// was learnt is lost by it: the next Step commits it.
 func (p *Poller) Step(ctx context.Context, key Key) (Result, error) {
 	k, err := p.enter(ctx, key)
 	if err != nil {
@@ -87,8 +96,8 @@ func (p *Poller) Step(ctx context.Context, key Key) (Result, error) {
 	return res, nil
 }
 
-// Run steps until no operation of the key runs any more. It rides out errors of Step for ErrorBudget; a conflict, a
-// record of another owner and one that cannot be read end it at once.
+// Run steps until no operation of the key runs any more. It rides out errors of Step for ErrorBudget; a record of
+// another owner and one that cannot be read end it at once.
 func (p *Poller) Run(ctx context.Context, key Key) (Summary, error) {
 	var since time.Time // of the first of the last errors
 	for {
@@ -118,7 +127,7 @@ func (p *Poller) Run(ctx context.Context, key Key) (Summary, error) {
 
 // isFinal reports whether repeating a Step cannot mend its error.
 func isFinal(err error) bool {
-	for _, final := range []error{ErrConflict, ErrForeignRecord, ErrMalformed, ErrTooLarge} {
+	for _, final := range []error{ErrForeignRecord, ErrMalformed, ErrTooLarge} {
 		if errors.Is(err, final) {
 			return true
 		}
@@ -142,31 +151,52 @@ func (p *Poller) sleep(ctx context.Context, key Key, d time.Duration) error {
 // Cancel asks running operations of the key to stop: those of the IDs, or all when none is given. The request is stored
 // before Cancel returns; the next Steps pass it on and wait for CancelGrace. An operation that has ended, or was asked
 // before, stays as it is. An ID that is not there is [ErrUnknownOperation], and then nothing is changed.
+//
+// Cancel goes by what the store holds, so it can be called in another process than the one that steps, which hears of
+// it when it writes next, after its ReadInterval at the latest.
 func (p *Poller) Cancel(ctx context.Context, key Key, reason string, ids ...string) error {
-	now := p.opts.Clock()
-	_, err := p.m.Update(ctx, key, func(l *List) error {
-		wanted := ids
-		if len(ids) == 0 {
-			for op := range l.All() {
-				wanted = append(wanted, op.ID)
-			}
-		}
-		var changed []Operation
-		for _, id := range wanted {
-			op, ok := l.Get(id)
-			if !ok {
-				return fmt.Errorf("operation %q: %w", id, ErrUnknownOperation)
-			}
-			if next := (&edit{reason: first(reason, "canceled"), requestedAt: now}).apply(op.Status); !next.Equal(op.Status) {
-				op.Status = next
-				changed = append(changed, op)
-			}
-		}
-		return l.Set(changed...)
-	})
-	if err != nil {
+	if err := p.request(ctx, key, reason, ids); err != nil {
 		return fmt.Errorf("cancel: %w", err)
 	}
 	p.Wake(key, ids...)
 	return nil
+}
+
+// maxRaces is how many writes of others in a row a request to cancel tries to get past.
+const maxRaces = 5
+
+// request stores a request to stop.
+func (p *Poller) request(ctx context.Context, key Key, reason string, ids []string) error {
+	now := p.opts.Clock()
+	for races := 0; ; races++ {
+		if _, err := p.m.confirm(ctx, key); err != nil {
+			return err
+		}
+		_, err := p.m.Update(ctx, key, func(l *List) error { return requestStop(l, ids, first(reason, "canceled"), now) })
+		if races == maxRaces || !errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
+}
+
+// requestStop marks operations of the list, all when there are no IDs.
+func requestStop(l *List, ids []string, reason string, now time.Time) error {
+	wanted := ids
+	if len(ids) == 0 {
+		for op := range l.All() {
+			wanted = append(wanted, op.ID)
+		}
+	}
+	var changed []Operation
+	for _, id := range wanted {
+		op, ok := l.Get(id)
+		if !ok {
+			return fmt.Errorf("operation %q: %w", id, ErrUnknownOperation)
+		}
+		if next := (&edit{reason: reason, requestedAt: now}).apply(op.Status); !next.Equal(op.Status) {
+			op.Status = next
+			changed = append(changed, op)
+		}
+	}
+	return l.Set(changed...)
 }

@@ -34,7 +34,10 @@ type PollerOptions struct {
 	// WriteInterval is the least time between two writes of progress to the store; how operations end is written at
 	// once. Defaults to 10 s.
 	WriteInterval time.Duration
-	// StoreTimeout is the deadline of one write. Defaults to 30 s.
+	// ReadInterval is how long a record of running operations may be neither written nor read before a Step reads it
+	// again, to hear of what another process stored, as a request to cancel. Defaults to 1 min.
+	ReadInterval time.Duration
+	// StoreTimeout is the deadline of one read or write. Defaults to 30 s.
 	StoreTimeout time.Duration
 	// Clock gives the times that are stored and that deadlines are counted by. Defaults to time.Now.
 	Clock func() time.Time
@@ -45,7 +48,8 @@ type PollerOptions struct {
 // PollerHooks are functions the [Poller] calls, each optional. They run between the poller's questions, for one key
 // one at a time, and must be quick. A panic is contained.
 type PollerHooks struct {
-	// Changed is called after a change of an operation's status was committed, with a copy of the operation.
+	// Changed is called after a change of an operation's status was committed, or found in the store where another
+	// process had written it, with a copy of the operation.
 	Changed func(ctx context.Context, key Key, op Operation)
 }
 
@@ -66,6 +70,7 @@ func (o *PollerOptions) complete() error {
 		{"Deadline", &o.Deadline, 4 * time.Hour},
 		{"CancelGrace", &o.CancelGrace, 5 * time.Minute},
 		{"WriteInterval", &o.WriteInterval, 10 * time.Second},
+		{"ReadInterval", &o.ReadInterval, time.Minute},
 		{"StoreTimeout", &o.StoreTimeout, 30 * time.Second},
 	} {
 		if *f.value < 0 {

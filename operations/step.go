@@ -41,11 +41,17 @@ func (s *step) run(ctx context.Context) (Result, error) {
 	s.answers = make(chan answers)
 	s.flying = map[string]int{}
 	s.until = time.Now().Add(s.p.opts.CallTimeout + s.p.opts.CallGrace)
-	err = s.poll(ctx)
+	if err = s.listen(ctx); err == nil {
+		err = s.poll(ctx)
+	}
+	if err == nil && ctx.Err() == nil {
+		err = s.settle(ctx)
+	}
+	if done, ok := errors.AsType[*CompletedError](err); ok {
+		return Result{Done: true, Summary: done.Summary, Notes: s.notes}, nil
+	}
 	if ctx.Err() != nil {
 		err = fmt.Errorf("operations of %s: %w", s.key, context.Cause(ctx))
-	} else if err == nil {
-		err = s.flush(ctx)
 	}
 	res := Result{Summary: s.rec.Summary(), Notes: s.notes}
 	res.Done = err == nil && res.Summary.Running == 0
@@ -53,6 +59,28 @@ func (s *step) run(ctx context.Context) (Result, error) {
 		res.RequeueAfter = s.next()
 	}
 	return res, err
+}
+
+// listen reads the store when that was not done for long. It can wait when it does not work now.
+func (s *step) listen(ctx context.Context) error {
+	if len(s.ops) == 0 || time.Since(s.track.heard) < s.p.opts.ReadInterval {
+		return nil
+	}
+	err := s.confirm(ctx)
+	if err == nil || isFinal(err) || errors.Is(err, ErrCompleted) {
+		return err
+	}
+	s.track.heard = time.Now()
+	s.notes = append(s.notes, Note{Err: err})
+	return nil
+}
+
+// settle stores what has to be, and lets the store have the last word on whether anything runs.
+func (s *step) settle(ctx context.Context) error {
+	if err := s.flush(ctx); err != nil || s.rec.Summary().Running > 0 {
+		return err
+	}
+	return s.confirm(ctx)
 }
 
 // poll asks and commits until no question is on its way. It always joins what it started.

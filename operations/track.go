@@ -12,6 +12,7 @@ type keyTrack struct {
 	edits map[string]*edit // learnt and not committed
 	dirty bool             // committed and not stored
 	wrote time.Time        // last write of progress
+	heard time.Time        // the record was last what the store held
 
 	// The following is protected by Poller.mu.
 	users int
@@ -28,6 +29,7 @@ type opTrack struct {
 	errs     int // in a row
 	firstErr time.Time
 	lastErr  error
+	odd      error // the last answer was a state that is not known
 
 	stopSent bool      // Cancel has returned nil
 	call     *callback // a call that was left behind
@@ -40,7 +42,7 @@ func (p *Poller) enter(ctx context.Context, key Key) (*keyTrack, error) {
 	if !ok {
 		k = &keyTrack{
 			turn: make(chan struct{}, 1), bell: make(chan struct{}, 1),
-			ops: map[string]*opTrack{}, edits: map[string]*edit{},
+			ops: map[string]*opTrack{}, edits: map[string]*edit{}, heard: time.Now(),
 		}
 		p.keys[key] = k
 	}

@@ -2,6 +2,7 @@ package operations
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -80,35 +81,73 @@ func (t *turn) open(ctx context.Context) (*state, error) {
 }
 
 // settle reads the store after a write that got no answer: our document there was the answer, the old one means that
-// nothing was written, another is a conflict, which stays until the key is loaded.
+// nothing was written, another is a conflict, which stays until the key is loaded or confirmed.
 func (t *turn) settle(ctx context.Context) (*state, error) {
-	st := t.state
-	if st.pending == nil {
-		return st, nil
+	if t.state.pending == nil {
+		return t.state, nil
 	}
 	found, err := t.m.read(ctx, t.key)
 	if err != nil {
 		return nil, fmt.Errorf("settle the last write of operations of %s: %w", t.key, err)
 	}
-	switch next := *st; {
-	case found.exists && found.list.Equal(*st.pending):
-		t.written(*st.pending, found.version)
-	case found.version == st.version, st.owns(found):
-		next.stored, next.version = found.list, found.version
-		next.pending, next.void = nil, append(slices.Clip(st.void), *st.pending)
-		t.commit(&next)
-	default:
+	if !t.recognize(found) {
 		return nil, t.conflict(errors.New("the last write got no answer"))
 	}
 	return t.state, nil
 }
 
-// owns reports whether a document in the store is one that this map wrote: what it knows, or a late write.
-func (st *state) owns(found *state) bool {
-	if !found.exists || !found.list.Equal(st.stored) || st.version == "" {
-		return found.exists && slices.ContainsFunc(st.void, found.list.Equal)
+// recognize makes what the store holds known, if it is what this map wrote, and reports whether it is.
+func (t *turn) recognize(found *state) bool {
+	st := t.state
+	switch next := *st; {
+	case st.pending != nil && found.exists && found.list.Equal(*st.pending):
+		t.written(*st.pending, found.version)
+	case found.version == st.version, t.owns(found):
+		next.stored, next.version = found.list, found.version
+		if st.pending != nil {
+			next.pending, next.void = nil, t.withVoid(*st.pending)
+		}
+		t.commit(&next)
+	default:
+		return false
 	}
 	return true
+}
+
+// owns reports whether a document in the store is one that this map wrote: what it knows, or a late write.
+func (t *turn) owns(found *state) bool {
+	st := t.state
+	switch {
+	case !found.exists:
+		return false
+	case st.version != "" && found.list.Equal(st.stored):
+		return true
+	case len(st.void) == 0:
+		return false
+	}
+	d, err := t.digest(found.list)
+	return err == nil && slices.Contains(st.void, d)
+}
+
+// digest stands for a list, whatever became of its compression.
+type digest [sha256.Size]byte
+
+func (t *turn) digest(list List) (digest, error) {
+	data, err := t.m.form.encode(t.key, list, t.m.opts.MaxBytes)
+	return sha256.Sum256(data), err
+}
+
+// maxVoid is how many writes that may still arrive are remembered.
+const maxVoid = 256
+
+// withVoid returns void with one more list.
+func (t *turn) withVoid(list List) []digest {
+	void := t.state.void
+	d, err := t.digest(list)
+	if err != nil || slices.Contains(void, d) {
+		return void
+	}
+	return append(slices.Clone(void[max(0, len(void)-maxVoid+1):]), d)
 }
 
 // write stores the list and commits it. When the store fails, the committed list stays as it is.
@@ -138,7 +177,7 @@ func (t *turn) write(ctx context.Context, list List) error {
 		case found.exists && found.list.Equal(list): // this very write, sent twice on the way
 			t.written(list, found.version)
 			return nil
-		case late || !t.state.owns(found):
+		case late || !t.owns(found):
 			return t.conflict(err)
 		}
 		next := *t.state
