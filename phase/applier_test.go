@@ -380,6 +380,8 @@ func TestReasonsByEvent(t *testing.T) {
 		"fatal for the store":     {phase.EventFatal, "StoreUnavailable: 507", "StoreUnavailable", "507"},
 		"invalid without a text":  {phase.EventInvalid, "", "FailedValidation", ""},
 		"invalid with another":    {phase.EventInvalid, "NoClass: for ebs", "NoClass", "for ebs"},
+		"cancel, no reason":       {phase.EventCancel, ": Timeout: 4h", "Canceled", "Timeout: 4h"},
+		"fatal, no reason":        {phase.EventFatal, ": Canceled: by the peer", "FatalError", "Canceled: by the peer"},
 		"invalid with plain text": {phase.EventInvalid, "no class", "FailedValidation", "no class"},
 	}
 	for name, tc := range tests {

@@ -2,6 +2,7 @@ package phase_test
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -248,6 +249,9 @@ func TestSplitReason(t *testing.T) {
 		"capitalised text":        {"No class: none", "", "No class: none"},
 		"word that has a hyphen":  {"Half-done: x", "", "Half-done: x"},
 		"colon without a message": {"Scheduled:", "", "Scheduled:"},
+		"text that is no reason":  {": Canceled: by the peer", "", "Canceled: by the peer"},
+		"word that is no reason":  {": Canceled", "", "Canceled"},
+		"text with a colon first": {": : x", "", ": x"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -261,4 +265,32 @@ func TestSplitReason(t *testing.T) {
 			}
 		})
 	}
+}
+
+// P7: whatever a message says, it is not read back as a reason, and a reason is read back as it was.
+func FuzzJoinReason(f *testing.F) {
+	for _, message := range []string{
+		"", "plain", "Canceled", "Canceled: the upstream closed the stream", " FatalError: x", ": Canceled", ": : Canceled: x",
+		"Canceled:", "Canceled:\nx", "\u00a0Canceled: x", ":", ": ", "\xff: x",
+	} {
+		for _, reason := range []string{"", phase.ReasonCanceled, "Timeout", "Canceled: or not", "no word"} {
+			f.Add(reason, message)
+		}
+	}
+	word := regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+	f.Fuzz(func(t *testing.T, reason, message string) {
+		text := phase.JoinReason(reason, message)
+		gotReason, gotMessage := phase.SplitReason(text)
+		if !word.MatchString(reason) {
+			if gotReason != "" {
+				t.Errorf("%q, %q was joined to %q and read back with the reason %q", reason, message, text, gotReason)
+			}
+			if reason != "" {
+				return
+			}
+		}
+		if gotReason != reason || gotMessage != strings.TrimSpace(message) {
+			t.Errorf("%q, %q was joined to %q and read back as %q, %q", reason, message, text, gotReason, gotMessage)
+		}
+	})
 }

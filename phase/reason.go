@@ -26,23 +26,46 @@ const (
 const maxMessage = 4096
 
 // SplitReason takes "Word: text" apart into a reason and a message. One capitalised word of letters and digits alone is
-// a reason; text that does not start with such a word and a colon is a message. Use it with [JoinReason] where there is
-// one field for both, such as Velero's failureReason.
+// a reason; text that does not start with such a word and a colon is a message, and so is what stands behind a colon and
+// a space with no word before them, as in ": Canceled: by the peer". Use it with [JoinReason] where there is one field for
+// both, such as Velero's failureReason.
 func SplitReason(text string) (reason, message string) {
 	text = strings.TrimSpace(text)
-	word, rest, _ := strings.Cut(text, ": ")
+	if message, ok := strings.CutPrefix(text, noReason); ok {
+		return "", strings.TrimSpace(message)
+	}
+	word, rest, _ := strings.Cut(text, separator)
 	if !isWord(word) {
 		return "", text
 	}
 	return word, strings.TrimSpace(rest)
 }
 
-// JoinReason is the reverse of [SplitReason].
+// JoinReason is the reverse of [SplitReason]: that returns the same reason, and the message without space around it. A
+// message that alone would be taken for a reason gets a colon and a space in front. A reason that is not one capitalised
+// word is joined as part of the message.
 func JoinReason(reason, message string) string {
+	message = strings.TrimSpace(message)
+	if !isWord(reason) {
+		message = joined(strings.TrimSpace(reason), message)
+		if word, plain := SplitReason(message); word != "" || plain != message {
+			return noReason + message
+		}
+		return message
+	}
+	return joined(reason, message)
+}
+
+const (
+	separator = ": "
+	noReason  = separator // in front of a message: the reason is empty
+)
+
+func joined(reason, message string) string {
 	if reason == "" || message == "" {
 		return reason + message
 	}
-	return reason + ": " + message
+	return reason + separator + message
 }
 
 func isWord(s string) bool {
@@ -58,9 +81,13 @@ func isWord(s string) bool {
 // eventReason splits the text given with an event. For EventCancel and EventFatal the reason is one of the package's,
 // because the outcome is read from it; any other text is their message.
 func eventReason(ev Event, text string) (reason, message string) {
-	text = strings.TrimSpace(text)
 	reason, message = SplitReason(text)
-	decides := strength(reason) >= strengthFatal
+	if reason != "" {
+		text = strings.TrimSpace(text)
+	} else {
+		text = message
+	}
+	decides := decisive(reason)
 	switch ev {
 	case EventCancel, EventCanceled:
 		if reason != ReasonCanceled {
@@ -84,6 +111,9 @@ func eventReason(ev Event, text string) (reason, message string) {
 
 // strengthFatal and more are the reasons that decide the outcome.
 const strengthFatal = 2
+
+// decisive says whether the outcome is read from the reason.
+func decisive(reason string) bool { return strength(reason) >= strengthFatal }
 
 // strength orders the reasons of a failure: a stronger one is not replaced by a weaker one.
 func strength(reason string) int {

@@ -17,11 +17,21 @@ func (a *Applier[P]) get(ctx context.Context) (State[P], error) {
 	if err != nil {
 		return State[P]{}, fmt.Errorf("get object: %w", err)
 	}
-	state.Phase = a.machine.known(state.Phase)
+	state = a.machine.read(state)
 	if _, ok := a.machine.specs[state.Phase]; !ok {
 		return state, fmt.Errorf("get object: %w %q", ErrUnknownPhase, state.Phase)
 	}
 	return state, nil
+}
+
+// read completes a state that an object returned. The reasons that decide the outcome are recorded only in failing phases:
+// elsewhere it is somebody's text that begins with such a word.
+func (m *Machine[P]) read(state State[P]) State[P] {
+	state.Phase = m.known(state.Phase)
+	if decisive(state.Reason) && !m.IsFailing(state.Phase) {
+		state.Reason, state.Message = "", joined(state.Reason, state.Message)
+	}
+	return state
 }
 
 // save writes the record, with retries.
@@ -48,8 +58,7 @@ func (a *Applier[P]) write(ctx context.Context, old State[P], c Change[P]) (_ St
 			return err
 		})
 		if err == nil {
-			next.Phase = a.machine.known(next.Phase)
-			return next, true, nil
+			return a.machine.read(next), true, nil
 		}
 		lost := mayPass(err)
 		unknown = unknown || lost

@@ -21,8 +21,8 @@ type Options struct {
 }
 
 // Fields are paths inside the object: names with dots between them, a dot in a name written as `\.`, as in
-// `metadata.annotations.example\.io/owner`. A field without a path is neither read nor written, except that Message then holds
-// "REASON: MESSAGE" if Reason has none, and the phase needs a path.
+// `metadata.annotations.example\.io/owner`. A field without a path is neither read nor written, except that Message then
+// holds "REASON: MESSAGE" if Reason has none (see phase.JoinReason), and the phase needs a path.
 type Fields struct {
 	Phase     string
 	Reason    string
