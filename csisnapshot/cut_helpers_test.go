@@ -257,6 +257,13 @@ func (d *memoryDoc) Save(ctx context.Context, data []byte) error {
 	return nil
 }
 
+// count is how many saves were begun.
+func (d *memoryDoc) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.saves
+}
+
 // content is the document as text.
 func (d *memoryDoc) content() string {
 	d.mu.Lock()
