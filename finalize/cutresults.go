@@ -71,8 +71,11 @@ func add(set *ResultSet, namespace, name, message string) {
 
 // AddResults merges more into the file of results in doc and returns what the file says then. Messages that are in the
 // file stay, and an unchanged file is not written, so that adding the same again after a crash changes nothing. A file that
-// cannot be read is an error and is not overwritten.
+// cannot be read is an error and is not overwritten. A nil doc is [ErrInvalid].
 func AddResults(ctx context.Context, doc Document, more Results) (Results, error) {
+	if isNil(doc) {
+		return Results{}, fmt.Errorf("read results: %w: doc is nil", ErrInvalid)
+	}
 	data, err := doc.Load(ctx)
 	if err != nil {
 		return Results{}, fmt.Errorf("read results: %w", err)

@@ -32,7 +32,8 @@ var (
 type HookError struct {
 	// Hook is the hook's name.
 	Hook string
-	// Field is the field at fault, Problem what is wrong with it.
+	// Field is the field at fault, or the argument of the function that made the hook; Problem says what is wrong with
+	// it.
 	Field, Problem string
 
 	cycle bool

@@ -54,6 +54,8 @@ type Hook struct {
 	Retries int
 	// Run does the work. Required.
 	Run func(ctx context.Context) error
+
+	faults []string // arguments of a ready-made hook that are nil
 }
 
 const (

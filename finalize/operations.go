@@ -3,7 +3,6 @@ package finalize
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
@@ -13,18 +12,17 @@ import (
 
 // Operations is what the ready-made hooks read of the operations. [operations.Map] is one.
 type Operations interface {
-	// Get returns the record, or operations.ErrCompleted.
-	Get(ctx context.Context, key operations.Key) (operations.Record, error)
-	// Peek returns the record that is in the store.
+	// Peek returns the record that is in the store. The hooks never go by what a map remembers: another process may have
+	// written since.
 	Peek(ctx context.Context, key operations.Key) (operations.Record, error)
 }
 
-// read returns the operations of key, also those of a key that is completed, as after a crash behind its completion.
+// read returns the operations of key as the store has them, also those of a key that is completed.
 func read(ctx context.Context, ops Operations, key operations.Key) (operations.Record, error) {
-	rec, err := ops.Get(ctx, key)
-	if errors.Is(err, operations.ErrCompleted) {
-		rec, err = ops.Peek(ctx, key)
+	if isNil(ops) {
+		return operations.Record{}, fmt.Errorf("read operations: %w: ops is nil", ErrInvalid)
 	}
+	rec, err := ops.Peek(ctx, key)
 	if err != nil {
 		return operations.Record{}, fmt.Errorf("read operations: %w", err)
 	}

@@ -19,7 +19,10 @@ type Document interface {
 type Options struct {
 	// Checkpoint keeps what is done, so that a restart repeats only what is not. Nil: kept in memory.
 	Checkpoint Document
-	// UID is the owner's. A checkpoint with another UID is [ErrForeignCheckpoint].
+	// UID is the owner's. A checkpoint with another UID is [ErrForeignCheckpoint], one without UID too unless this is
+	// empty. Empty with a Checkpoint: the checkpoint belongs to whoever runs the hooks, so that an owner that is deleted
+	// and made again under its name skips what the first one had done. Leave it empty only when the document's name is
+	// the owner's alone for ever, or when nothing is kept.
 	UID string
 	// Parallelism is how many hooks run at the same time. Zero: 4.
 	Parallelism int
@@ -52,6 +55,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Parallelism == 0 {
 		o.Parallelism = 4
+	}
+	if o.Checkpoint != nil && isNil(o.Checkpoint) {
+		faults = append(faults, fmt.Errorf("%w options: Checkpoint is a nil pointer", ErrInvalid))
 	}
 	positive("MaxTotal", &o.MaxTotal, time.Hour)
 	positive("Grace", &o.Grace, 5*time.Second)

@@ -27,6 +27,9 @@ func arrange(hooks []Hook) ([]Hook, error) {
 		if h.Run == nil {
 			fault(h.Name, "Run", "is nil")
 		}
+		for _, argument := range h.faults {
+			fault(h.Name, argument, "is nil")
+		}
 		if h.Timeout < 0 {
 			fault(h.Name, "Timeout", "is negative")
 		}

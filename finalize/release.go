@@ -27,10 +27,11 @@ const operationPause = 10 * time.Second
 // becomes of one is decided by all its operations together: while one runs, the snapshot is left alone and the hook
 // comes back later; if one has completed, the snapshot is released and its data kept; only if every one ended in another
 // way is it destroyed. Operations of other actions are not looked at. A snapshot that could not be removed is an error of
-// the report, under its namespace and name; the others are removed all the same. The hook is retried twice and has 15
-// minutes for each call.
+// the report, under its namespace and name; the others are removed all the same. All of it is decided on what the store
+// holds at that moment. The hook is retried twice and has 15 minutes for each call. [New] refuses it when snaps or ops is
+// nil.
 func ReleaseSnapshots(snaps Releaser, owner csisnapshot.Owner, ops Operations, key operations.Key) Hook {
-	return Hook{Name: "release-snapshots", Timeout: 15 * time.Minute, Retries: 2, Run: func(ctx context.Context) error {
+	h := Hook{Name: "release-snapshots", Timeout: 15 * time.Minute, Retries: 2, Run: func(ctx context.Context) error {
 		rec, err := read(ctx, ops, key)
 		if err != nil {
 			return err
@@ -58,6 +59,7 @@ func ReleaseSnapshots(snaps Releaser, owner csisnapshot.Owner, ops Operations, k
 		}
 		return errors.Join(faults...)
 	}}
+	return h.need("snaps", snaps).need("ops", ops)
 }
 
 // remove is one of a Releaser's methods.

@@ -118,9 +118,8 @@ func TestReleaserBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ops := opsMap(t, operation("a", operations.PhaseCompleted, ""), operation("b", operations.PhaseFailed, "x"))
 		for text, snaps := range map[string]finalize.Releaser{
-			"remove snapshots: api down (and 1 more)":                                 &fakeSnapshots{err: errors.New("api down")},
-			"remove snapshots: panic: nil map (and 1 more)":                           &fakeSnapshots{panics: true},
-			"panic: runtime error: invalid memory address or nil pointer dereference": nil,
+			"remove snapshots: api down (and 1 more)":       &fakeSnapshots{err: errors.New("api down")},
+			"remove snapshots: panic: nil map (and 1 more)": &fakeSnapshots{panics: true},
 		} {
 			h := runOnce(t, finalize.ReleaseSnapshots(snaps, owner, ops, key)).Hooks[0]
 			if h.State != finalize.Failed || h.Error != text {

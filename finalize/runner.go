@@ -43,8 +43,8 @@ type Result struct {
 	Report Report
 }
 
-// New checks hooks and options. Its error joins every fault: [HookError] for those of hooks, [ErrCycle] among them, and
-// [ErrInvalid] for those of options. No hooks are done at once.
+// New checks hooks and options. Its error joins every fault: [HookError] for those of hooks, [ErrCycle] and arguments of
+// ready-made hooks that are nil among them, and [ErrInvalid] for those of options. No hooks are done at once.
 func New(hooks []Hook, opts Options) (*Runner, error) {
 	opts, optionErr := opts.withDefaults()
 	sorted, hookErr := arrange(hooks)

@@ -18,9 +18,10 @@ import (
 //
 // Errors of the report: an operation of a volume without a record, a record that contradicts its operation, a record
 // without a final result. An operation that a later try on the same volume made obsolete is a warning. A document that
-// cannot be read is never overwritten. The hook is retried three times.
+// cannot be read is never overwritten. The operations are those in the store. The hook is retried three times. [New]
+// refuses it when doc or ops is nil.
 func WriteVolumeInfo(doc Document, ops Operations, key operations.Key, after ...string) Hook {
-	return Hook{Name: "write-volumeinfo", After: after, Retries: 3, Run: func(ctx context.Context) error {
+	h := Hook{Name: "write-volumeinfo", After: after, Retries: 3, Run: func(ctx context.Context) error {
 		rec, err := read(ctx, ops, key)
 		if err != nil {
 			return err
@@ -44,6 +45,7 @@ func WriteVolumeInfo(doc Document, ops Operations, key operations.Key, after ...
 		}
 		return errors.Join(faults...)
 	}}
+	return h.need("doc", doc).need("ops", ops)
 }
 
 func saveRecords(ctx context.Context, doc Document, data []byte, records []volumeinfo.BackupRecord) error {

@@ -14,18 +14,19 @@ import (
 // the world, since they are merged by their text.
 type ResultSource func(ctx context.Context) (Results, error)
 
-// WriteResults is [MergeResults] with the errors of the operations: what a backup needs.
+// WriteResults is [MergeResults] with the errors of the operations: what a backup needs. [New] refuses it when doc or ops
+// is nil.
 func WriteResults(doc Document, ops Operations, key operations.Key, after ...string) Hook {
-	return MergeResults(doc, []ResultSource{OperationResults(ops, key)}, after...)
+	return MergeResults(doc, []ResultSource{OperationResults(ops, key)}, after...).need("ops", ops)
 }
 
 // MergeResults returns the hook "write-results", which merges what the sources bring, and the report of the hooks that
 // have ended by then, into Velero's file of results. It runs after the hooks named. Messages that are in the file stay;
 // running it again changes nothing, and an unchanged document is not written. A source that fails is an error of the
 // report; the others are written all the same. A document that cannot be read is never overwritten. The hook is retried
-// three times.
+// three times. [New] refuses it when doc or a source is nil.
 func MergeResults(doc Document, sources []ResultSource, after ...string) Hook {
-	return Hook{Name: "write-results", After: after, Retries: 3, Run: func(ctx context.Context) error {
+	h := Hook{Name: "write-results", After: after, Retries: 3, Run: func(ctx context.Context) error {
 		var all Results
 		var faults []error
 		for _, source := range sources {
@@ -39,10 +40,16 @@ func MergeResults(doc Document, sources []ResultSource, after ...string) Hook {
 		_, err := AddResults(ctx, doc, all)
 		return errors.Join(append(faults, err)...)
 	}}
+	for i, source := range sources {
+		if source == nil {
+			h = h.need(fmt.Sprintf("sources[%d]", i), nil)
+		}
+	}
+	return h.need("doc", doc)
 }
 
 // OperationResults brings an error for each operation that failed, was canceled or abandoned, under the namespace of its
-// item.
+// item, as the store has it. Nil ops are an error of the source.
 func OperationResults(ops Operations, key operations.Key) ResultSource {
 	return func(ctx context.Context) (Results, error) {
 		var out Results
@@ -59,10 +66,14 @@ func OperationResults(ops Operations, key operations.Key) ResultSource {
 	}
 }
 
-// SkippedVolumes brings a warning for each volume that the records in doc say was skipped, under its namespace.
+// SkippedVolumes brings a warning for each volume that the records in doc say was skipped, under its namespace. A nil doc is
+// an error of the source.
 func SkippedVolumes(doc Document) ResultSource {
 	return func(ctx context.Context) (Results, error) {
 		var out Results
+		if isNil(doc) {
+			return out, fmt.Errorf("read volume info: %w: doc is nil", ErrInvalid)
+		}
 		data, err := doc.Load(ctx)
 		if err != nil {
 			return out, fmt.Errorf("read volume info: %w", err)

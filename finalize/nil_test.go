@@ -1,0 +1,124 @@
+package finalize_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/sheetanchor/sheetanchor/csisnapshot"
+	"github.com/sheetanchor/sheetanchor/finalize"
+	"github.com/sheetanchor/sheetanchor/operations"
+)
+
+// A ready-made hook without what it works on is refused by New, which names the hook and the argument.
+func TestNewRefusesNilArguments(t *testing.T) {
+	t.Parallel()
+	ops, doc, snaps := opsMap(t), &memory{}, newFakeSnapshots()
+	tests := map[string]struct {
+		hook finalize.Hook
+		want []string
+	}{
+		"release":               {finalize.ReleaseSnapshots(nil, owner, nil, key), []string{`hook "release-snapshots": snaps is nil`, `hook "release-snapshots": ops is nil`}},
+		"release, nil pointers": {finalize.ReleaseSnapshots((*csisnapshot.Snapshotter)(nil), owner, (*operations.Map)(nil), key), []string{"snaps is nil", "ops is nil"}},
+		"volume info":           {finalize.WriteVolumeInfo(nil, nil, key), []string{`hook "write-volumeinfo": doc is nil`, `hook "write-volumeinfo": ops is nil`}},
+		"volume info, nil slot": {finalize.WriteVolumeInfo((*operations.Slot)(nil), ops, key), []string{"doc is nil"}},
+		"results":               {finalize.WriteResults(nil, nil, key), []string{`hook "write-results": doc is nil`, `hook "write-results": ops is nil`}},
+		"results, source":       {finalize.MergeResults(doc, []finalize.ResultSource{finalize.OperationResults(ops, key), nil}), []string{"sources[1] is nil"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := finalize.New([]finalize.Hook{tc.hook}, finalize.Options{})
+			if he, ok := errors.AsType[*finalize.HookError](err); !ok || he.Hook != tc.hook.Name || !errors.Is(err, finalize.ErrInvalid) {
+				t.Fatalf("New() = %v, want a HookError of %s", err, tc.hook.Name)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("New() = %v, want %q", err, want)
+				}
+			}
+			if got := strings.Count(err.Error(), "is nil"); got != len(tc.want) {
+				t.Errorf("New() = %v, want %d faults", err, len(tc.want))
+			}
+		})
+	}
+	mustNew(t, []finalize.Hook{finalize.ReleaseSnapshots(snaps, owner, ops, key), finalize.WriteVolumeInfo(doc, ops, key), finalize.WriteResults(doc, ops, key)}, finalize.Options{})
+	if _, err := finalize.New(nil, finalize.Options{Checkpoint: (*operations.Slot)(nil)}); !errors.Is(err, finalize.ErrInvalid) {
+		t.Errorf("New() with a nil slot = %v, want ErrInvalid", err)
+	}
+}
+
+// What is called without a Runner says what is nil.
+func TestNilSources(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(context.Context) (finalize.Results, error){
+		"ops": finalize.OperationResults(nil, key),
+		"doc": finalize.SkippedVolumes(nil),
+		"doc of AddResults": func(ctx context.Context) (finalize.Results, error) {
+			return finalize.AddResults(ctx, nil, finalize.Results{})
+		},
+	} {
+		if _, err := call(t.Context()); !errors.Is(err, finalize.ErrInvalid) || !strings.Contains(err.Error(), strings.Fields(name)[0]+" is nil") {
+			t.Errorf("%s: %v, want it to name what is nil", name, err)
+		}
+	}
+}
+
+// O6, F5: what becomes of a snapshot, its record and its results is decided on what the store holds, whatever the map of
+// this process remembers.
+func TestHooksReadTheStore(t *testing.T) {
+	t.Parallel()
+	running, ended := operation("slow", operations.PhaseInProgress, ""), operation("slow", operations.PhaseFailed, "storage full")
+	for name, tc := range map[string]struct {
+		cached, stored []operations.Operation
+		want           string
+	}{
+		"ended since":      {[]operations.Operation{running}, []operations.Operation{ended}, "destroy app/slow"},
+		"registered since": {nil, []operations.Operation{ended}, "destroy app/slow"},
+		"runs since":       {nil, []operations.Operation{running}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := operations.NewMemoryStore()
+			newMap := func() *operations.Map {
+				m, err := operations.NewMap(store, operations.BackupForm, operations.MapOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return m
+			}
+			mine, theirs := newMap(), newMap()
+			if tc.cached != nil {
+				if _, err := mine.Update(t.Context(), key, func(l *operations.List) error { return l.Add(tc.cached...) }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := mine.Get(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+			_, err := theirs.Update(t.Context(), key, func(l *operations.List) error {
+				return errors.Join(l.Merge(tc.stored...), l.Set(tc.stored...))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			snaps, doc := newFakeSnapshots("slow"), recordsDoc(t, cutRecord("slow"))
+			results, err := finalize.OperationResults(mine, key)(t.Context())
+			if want := map[bool]int{true: 1}[tc.want != ""]; err != nil || results.Errors.Len() != want {
+				t.Errorf("OperationResults = %+v, %v, want %d errors", results, err, want)
+			}
+			r := mustNew(t, []finalize.Hook{finalize.ReleaseSnapshots(snaps, owner, mine, key), finalize.WriteVolumeInfo(doc, mine, key)}, finalize.Options{})
+			res, err := r.Step(t.Context())
+			if err != nil || res.Report.Hooks[0].State == finalize.Succeeded != (tc.want != "") {
+				t.Errorf("Step = %+v, %v", res, err)
+			}
+			if got := strings.Join(snaps.calls(), ", "); got != tc.want {
+				t.Errorf("removed %q, want %q", got, tc.want)
+			}
+			if rec := recordsOf(t, doc)[0]; rec.Final() != (tc.want != "") {
+				t.Errorf("record = %+v", rec)
+			}
+		})
+	}
+}
