@@ -162,3 +162,91 @@ func ExampleList() {
 	// true
 	// <nil> 1 2 1
 }
+
+// A plugin starts its work and registers the operation. Registering it again, after a crash, changes nothing.
+func ExampleList_Merge() {
+	ctx := context.Background()
+	m, err := operations.NewMap(operations.NewMemoryStore(), operations.BackupForm, operations.MapOptions{})
+	if err != nil {
+		panic(err)
+	}
+	backup := operations.Key{Namespace: "velero", Name: "nightly", UID: "5e1f"}
+	for range 2 {
+		rec, err := m.Update(ctx, backup, func(l *operations.List) error {
+			return l.Merge(operations.Operation{
+				ID:       "copy-7731",        // what the action needs to find its work again
+				Action:   "example.com/copy", // the name under which the poller has the action
+				Resource: operations.ResourceID{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "data"},
+			})
+		})
+		if err != nil {
+			panic(err)
+		}
+		for op := range rec.List.All() {
+			fmt.Println(op.ID, op.Resource.Namespace+"/"+op.Resource.Name, op.Status.Phase, rec.Summary().Running)
+		}
+	}
+	// Output:
+	// copy-7731 shop/data New 1
+	// copy-7731 shop/data New 1
+}
+
+// batch is an action of a service that lists all its jobs in one request.
+type batch struct {
+	copies
+	requests int
+}
+
+func (b *batch) ProgressMany(_ context.Context, ids []string) (map[string]operations.ProgressResult, error) {
+	b.requests++
+	jobs := map[string]operations.State{"job-1": operations.StateCompleted, "job-2": operations.StateFailed}
+	out := map[string]operations.ProgressResult{}
+	for _, id := range ids {
+		state, ok := jobs[id]
+		if !ok {
+			out[id] = operations.ProgressResult{Err: operations.Permanent(errors.New("no such job"))}
+			continue
+		}
+		out[id] = operations.ProgressResult{Progress: operations.Progress{State: state, Error: "out of space"}}
+	}
+	return out, nil
+}
+
+// One request answers for all operations of an action.
+func ExampleManyAction() {
+	ctx := context.Background()
+	m, err := operations.NewMap(operations.NewMemoryStore(), operations.BackupForm, operations.MapOptions{})
+	if err != nil {
+		panic(err)
+	}
+	key := operations.Key{Namespace: "velero", Name: "nightly", UID: "5e1f"}
+	_, err = m.Update(ctx, key, func(l *operations.List) error {
+		for _, id := range []string{"job-1", "job-2", "job-3"} {
+			if err := l.Merge(operations.Operation{ID: id, Action: "example.com/batch"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		panic(err)
+	}
+	action := &batch{}
+	poller, err := operations.NewPoller(m, map[string]operations.Action{"example.com/batch": action}, operations.PollerOptions{})
+	if err != nil {
+		panic(err)
+	}
+	sum, err := poller.Run(ctx, key)
+	fmt.Println(sum.Completed, sum.Failed, err, action.requests)
+	rec, err := m.Get(ctx, key)
+	if err != nil {
+		panic(err)
+	}
+	for _, op := range rec.List.Failures() {
+		fmt.Println(op.ID, op.Status.Error)
+	}
+	// Output:
+	// 1 2 <nil> 1
+	// job-2 out of space
+	// job-3 no such job
+}

@@ -20,7 +20,8 @@ type Slot struct {
 	pending []byte        // content of a write of which the outcome is not known
 }
 
-// NewSlot returns the document of that name. It reads nothing yet.
+// NewSlot returns the document of that name. It reads nothing yet. Without a store, or with an empty name, every Load and
+// Save is an error that says so.
 func NewSlot(store Store, name string) *Slot {
 	return &Slot{store: store, name: name, turn: make(chan struct{}, 1)}
 }
@@ -28,6 +29,9 @@ func NewSlot(store Store, name string) *Slot {
 // Load returns the document; nil, nil when there is none. It always reads the store, and accepts what it finds as the
 // document that the next Save replaces.
 func (s *Slot) Load(ctx context.Context) ([]byte, error) {
+	if err := s.validate(); err != nil {
+		return nil, fmt.Errorf("load: %w", err)
+	}
 	if err := s.lock(ctx); err != nil {
 		return nil, fmt.Errorf("load %s: %w", s.name, err)
 	}
@@ -45,6 +49,9 @@ func (s *Slot) Load(ctx context.Context) ([]byte, error) {
 // neither loaded nor saved yet first looks what there is, and replaces that. [ErrUnknownOutcome] says that it could not
 // be found out whether the document was written; the next Save finds out first.
 func (s *Slot) Save(ctx context.Context, data []byte) error {
+	if err := s.validate(); err != nil {
+		return fmt.Errorf("save: %w", err)
+	}
 	if err := s.lock(ctx); err != nil {
 		return fmt.Errorf("save %s: %w", s.name, err)
 	}
@@ -113,6 +120,23 @@ func (s *Slot) read(ctx context.Context) (data []byte, version string, err error
 }
 
 func (s *Slot) accept(version string) { s.known, s.version, s.pending = true, version, nil }
+
+// validate returns what makes the slot unusable.
+func (s *Slot) validate() error {
+	switch {
+	case s == nil:
+		return errors.New("the slot is nil")
+	case s.turn == nil:
+		return errors.New("the slot was not made by NewSlot")
+	case s.store == nil && s.name == "":
+		return errors.New("the slot has neither a store nor a name")
+	case s.store == nil:
+		return fmt.Errorf("slot %q: the store is nil", s.name)
+	case s.name == "":
+		return fmt.Errorf("slot: %w: the document name is empty", ErrMalformed)
+	}
+	return nil
+}
 
 func (s *Slot) lock(ctx context.Context) error { return takeTurn(ctx, s.turn) }
 func (s *Slot) unlock()                        { <-s.turn }

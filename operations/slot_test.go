@@ -171,3 +171,22 @@ func TestSlotStorePanics(t *testing.T) {
 		t.Errorf("Load = %v, want a PanicError", err)
 	}
 }
+
+// X1: a slot that cannot work says why, and does not panic.
+func TestSlotMisuse(t *testing.T) {
+	t.Parallel()
+	for want, slot := range map[string]*operations.Slot{
+		`slot "a/doc": the store is nil`: operations.NewSlot(nil, "a/doc"),
+		"the document name is empty":     operations.NewSlot(operations.NewMemoryStore(), ""),
+		"neither a store nor a name":     operations.NewSlot(nil, ""),
+		"not made by NewSlot":            {},
+		"the slot is nil":                nil,
+	} {
+		_, err := slot.Load(t.Context())
+		for call, err := range map[string]error{"Load": err, "Save": slot.Save(t.Context(), nil)} {
+			if err == nil || !contains(err, want) {
+				t.Errorf("%s() = %v, want %q", call, err, want)
+			}
+		}
+	}
+}
