@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 )
 
 // ApplierOptions are the optional parts of an [Applier]. The zero value works.
@@ -14,7 +15,8 @@ type ApplierOptions[P ~string] struct {
 	// Owner identifies this process and is written with every change. It must differ between processes: who claimed the work
 	// is told by it. Empty: the owner in the object stays.
 	Owner string
-	// Clock gives the times that are stored. Defaults to time.Now. Waiting uses package time.
+	// Clock gives the times that are stored. Defaults to time.Now. Waiting uses package time. The zero time is refused with
+	// [ErrInvalid] before anything is written: stores could not tell it from a missing one.
 	Clock func() time.Time
 	// RetryFor bounds the time of one call of Apply, Advance or Load, retries included. Defaults to one minute.
 	RetryFor time.Duration
@@ -37,8 +39,8 @@ type Applier[P ~string] struct {
 	hooks    Hooks[P]
 }
 
-// NewApplier returns an Applier for one object. A nil machine or object and a negative RetryFor are [ErrInvalid]; all
-// faults are joined.
+// NewApplier returns an Applier for one object. A nil machine or object, a negative RetryFor and an Owner that is not UTF-8
+// are [ErrInvalid]; all faults are joined.
 func NewApplier[P ~string](m *Machine[P], object Object[P], opts ApplierOptions[P]) (*Applier[P], error) {
 	var faults []error
 	if m == nil {
@@ -49,6 +51,9 @@ func NewApplier[P ~string](m *Machine[P], object Object[P], opts ApplierOptions[
 	}
 	if opts.RetryFor < 0 {
 		faults = append(faults, fmt.Errorf("%w applier: RetryFor is negative: %v", ErrInvalid, opts.RetryFor))
+	}
+	if !utf8.ValidString(opts.Owner) {
+		faults = append(faults, fmt.Errorf("%w applier: Owner is not UTF-8: %q", ErrInvalid, opts.Owner))
 	}
 	if r, ok := opts.Record.(interface{ validate() error }); ok {
 		if err := r.validate(); err != nil {
@@ -79,7 +84,7 @@ func (a *Applier[P]) Machine() *Machine[P] { return a.machine }
 // writes the object if it is still in that phase, then calls the hooks, and returns the new state. On an error it returns
 // from; then call Load before anything else, also in a new process.
 //
-// Reason says why; see [SplitReason] for its form. It may be empty. EventCancel and EventFatal always record the reasons
+// Reason says why; see [SplitReason] for its form. It may be empty; what is not UTF-8 in it is replaced. EventCancel and EventFatal always record the reasons
 // [ReasonCanceled] and [ReasonFatal] (or ReasonStoreUnavailable if it says so), with the text as message. A reason recorded
 // with a failure stays until a stronger one comes. An event that leads back to the same phase and has nothing new to record
 // writes nothing.
@@ -164,9 +169,13 @@ func (a *Applier[P]) change(from State[P], ev Event, reason, message string) (Ch
 	if a.machine.IsFailing(to) {
 		reason, message = mergeReason(from.Reason, from.Message, reason, message)
 	}
+	at, err := a.now()
+	if err != nil {
+		return Change[P]{}, err
+	}
 	c := Change[P]{
-		From: from.Phase, To: to, Event: ev, UID: from.UID, Reason: reason, Message: clip(message), Owner: a.owner,
-		At: a.now(), Started: from.Started, Terminal: a.machine.IsTerminal(to),
+		From: from.Phase, To: to, Event: ev, UID: from.UID, Reason: text(reason), Message: clip(text(message)), Owner: a.owner,
+		At: at, Started: from.Started, Terminal: a.machine.IsTerminal(to),
 	}
 	if c.Started.IsZero() && !c.Terminal && a.machine.Class(to) > ClassReady {
 		c.Started = c.At
@@ -175,7 +184,13 @@ func (a *Applier[P]) change(from State[P], ev Event, reason, message string) (Ch
 }
 
 // now returns the time without its monotonic part, which no store keeps.
-func (a *Applier[P]) now() time.Time { return a.clock().Round(0).UTC() }
+func (a *Applier[P]) now() (time.Time, error) {
+	now := a.clock().Round(0).UTC()
+	if now.IsZero() {
+		return now, fmt.Errorf("%w applier: Clock returned the zero time", ErrInvalid)
+	}
+	return now, nil
+}
 
 func (a *Applier[P]) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, a.retryFor, fmt.Errorf("%w after %v", ErrGaveUp, a.retryFor))

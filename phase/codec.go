@@ -27,6 +27,7 @@ type recordJSON struct {
 	Terminal bool      `json:"terminal,omitempty"`
 }
 
+// encodeRecord refuses what decodeRecord would refuse or return as another change: such a record would stop the work for good.
 func encodeRecord[P ~string](uid string, c Change[P]) ([]byte, error) {
 	data, err := json.Marshal(recordJSON{
 		Version: recordVersion, UID: uid, From: string(c.From), To: string(c.To), Event: c.Event,
@@ -35,7 +36,15 @@ func encodeRecord[P ~string](uid string, c Change[P]) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode phase record: %w: %w", ErrInvalid, err)
 	}
-	return append(data, '\n'), nil
+	data = append(data, '\n')
+	back, err := decodeRecord[P](uid, data)
+	if err != nil {
+		return nil, fmt.Errorf("encode phase record: %w", err)
+	}
+	if !sameChange(back, c) {
+		return nil, fmt.Errorf("encode phase record: %w: a name in it is not UTF-8: from %q to %q, event %q", ErrInvalid, c.From, c.To, c.Event)
+	}
+	return data, nil
 }
 
 // decodeRecord refuses what is not a whole record of version 1 for this UID.

@@ -71,7 +71,9 @@ func (a *Applier[P]) converge(ctx, bounded context.Context, state State[P]) (_ S
 	}
 	if step == recordFollows {
 		if c.At.IsZero() {
-			c.At = a.now()
+			if c.At, err = a.now(); err != nil {
+				return state, false, err
+			}
 		}
 		err := a.save(bounded, c)
 		if errors.Is(err, ErrConflict) || err == nil {

@@ -43,7 +43,7 @@ type edge[P ~string] struct {
 // NewMachine returns a machine of these phases and transitions. The first phase is the initial one and must be ready.
 //
 // A table that breaks a promise of the package is refused, with every fault in one joined error: each is a
-// [*TableError], which is [ErrTable] and names the phase. The faults are: an unclassified or duplicate phase; a phase
+// [*TableError], which is [ErrTable] and names the phase. The faults are: an unclassified or duplicate phase; a name that is not UTF-8; a phase
 // that cannot be reached, or from which no terminal phase can be reached; two transitions for one phase and event; a
 // transition out of a terminal phase, to a lower class, round in a circle, from a failing phase to another, from a
 // working or waiting phase to a terminal one, or from a ready phase to a success; a failing event that leads to a phase

@@ -141,6 +141,9 @@ func mergeReason(oldReason, oldMessage, reason, message string) (mergedReason, m
 	}
 }
 
+// text makes s one that stores give back as it is: JSON and the API server replace what is not UTF-8.
+func text(s string) string { return strings.ToValidUTF8(s, string(utf8.RuneError)) }
+
 // clip bounds a message without cutting a character in two.
 func clip(message string) string {
 	if len(message) <= maxMessage {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 )
 
 // Document is a small piece of durable data. Implementations must be safe for concurrent use.
@@ -16,13 +17,14 @@ type Document interface {
 }
 
 // NewDocumentRecord returns a [Record] kept in doc as versioned JSON, for the object with this UID. UID is required: it
-// tells a new object from an old one of the same name; an empty one is reported by [NewApplier] and by every call.
+// tells a new object from an old one of the same name; an empty one, and one that is not UTF-8, is reported by [NewApplier] and by every call.
 //
 // Load returns [ErrForeignRecord] for another object's record and [ErrInvalid] for one that cannot be read or that another
 // release wrote in a newer form. Save overwrites neither. It reads before it writes, and again after a write that
 // failed, because the answer may be all that was lost: it returns nil if the change is there, [ErrConflict] if another
 // one is, the document's error if the old one is, and [ErrUnknownOutcome] if that cannot be read. It is safe for
-// concurrent use.
+// concurrent use. Save returns [ErrInvalid], and writes nothing, for a change that Load would not return as it is: one without
+// a time or a phase. In reason, message and owner it replaces what is not UTF-8.
 func NewDocumentRecord[P ~string](doc Document, uid string) Record[P] {
 	return &documentRecord[P]{doc: doc, uid: uid}
 }
@@ -39,6 +41,9 @@ func (r *documentRecord[P]) validate() error {
 	}
 	if r.uid == "" {
 		faults = append(faults, fmt.Errorf("%w phase record: the uid is empty", ErrInvalid))
+	}
+	if !utf8.ValidString(r.uid) {
+		faults = append(faults, fmt.Errorf("%w phase record: the uid is not UTF-8: %q", ErrInvalid, r.uid))
 	}
 	return errors.Join(faults...)
 }
@@ -62,10 +67,14 @@ func (r *documentRecord[P]) Load(ctx context.Context) (Change[P], bool, error) {
 }
 
 func (r *documentRecord[P]) Save(ctx context.Context, c Change[P]) error {
+	if err := r.validate(); err != nil {
+		return err
+	}
 	if c.UID != "" && c.UID != r.uid {
 		return fmt.Errorf("save phase record: %w: the object's uid is %q, the record's %q", ErrForeignRecord, c.UID, r.uid)
 	}
 	c.UID = r.uid
+	c.Reason, c.Message, c.Owner = text(c.Reason), text(c.Message), text(c.Owner)
 	data, err := encodeRecord(r.uid, c)
 	if err != nil {
 		return err

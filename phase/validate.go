@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unicode/utf8"
 )
 
 // table collects the faults of a machine's table.
@@ -55,6 +56,8 @@ func (t *table[P]) checkSpec(s Spec[P]) {
 	switch {
 	case s.Phase == "":
 		t.fault(s.Phase, "", "a phase has no name")
+	case !utf8.ValidString(string(s.Phase)):
+		t.fault(s.Phase, "", "the name of a phase is not UTF-8: it would not be stored as it is")
 	case double:
 		t.fault(s.Phase, "", "the phase is there twice")
 	case s.Class < ClassReady || s.Class > ClassTerminal:
@@ -72,6 +75,8 @@ func (t *table[P]) checkRow(r Transition[P]) {
 	switch {
 	case r.Event == "":
 		t.fault(r.From, r.Event, "a transition to %q has no event", r.To)
+	case !utf8.ValidString(string(r.Event)):
+		t.fault(r.From, r.Event, "the name of an event is not UTF-8: it would not be stored as it is")
 	case !okFrom:
 		t.fault(r.From, r.Event, "a transition starts in a phase that is not in the machine")
 	case !okTo:

@@ -50,6 +50,20 @@ func TestNewMachineRefuses(t *testing.T) {
 			reason: "there is nothing to start in",
 			change: func([]spec, []transition) ([]spec, []transition) { return nil, nil },
 		},
+		"phase that is not text": {
+			reason: "a record of it would come back as another phase",
+			change: func(s []spec, tr []transition) ([]spec, []transition) {
+				return append(s, spec{Phase: "B\xff", Class: phase.ClassTerminal, Failing: true}), append(tr, transition{"Idle", "Other", "B\xff"})
+			},
+			phase: "B\xff",
+		},
+		"event that is not text": {
+			reason: "a record of it would come back as another event",
+			change: func(s []spec, tr []transition) ([]spec, []transition) {
+				return s, append(tr, transition{"Idle", "Oth\xff", "Bad"})
+			},
+			phase: "Idle", event: "Oth\xff",
+		},
 		"initial phase works": {
 			reason: "work starts before an item is processed",
 			change: func(s []spec, tr []transition) ([]spec, []transition) {

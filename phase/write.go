@@ -24,10 +24,11 @@ func (a *Applier[P]) get(ctx context.Context) (State[P], error) {
 	return state, nil
 }
 
-// read completes a state that an object returned. The reasons that decide the outcome are recorded only in failing phases:
+// read completes a state that an object returned; its texts become UTF-8. The reasons that decide the outcome are recorded only in failing phases:
 // elsewhere it is somebody's text that begins with such a word.
 func (m *Machine[P]) read(state State[P]) State[P] {
 	state.Phase = m.known(state.Phase)
+	state.Reason, state.Message, state.Owner = text(state.Reason), text(state.Message), text(state.Owner)
 	if decisive(state.Reason) && !m.IsFailing(state.Phase) {
 		state.Reason, state.Message = "", joined(state.Reason, state.Message)
 	}
