@@ -384,3 +384,35 @@ func bomb(tb testing.TB) []byte {
 	}
 	return b.Bytes()
 }
+
+// O13: unknown keys stay with the resource in which they stood, also among equal ones.
+func TestUnknownKeysOfEqualResources(t *testing.T) {
+	t.Parallel()
+	const id = `"Group":"","Resource":"p","Namespace":"n","Name":"x"`
+	const doc = `[{"spec":{"backupName":"nightly","backupUID":"uid-1","backupItemAction":"a","resourceIdentifier":{` + id + `,"K":"own"},` +
+		`"operationID":"1","postOperationItems":[{` + id + `,"K":"first"},{` + id + `},{` + id + `,"K":"third"}]},"status":{}}]`
+	list, err := operations.BackupForm.Decode(testKey, zipped(t, "", doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, _ := list.Get("1")
+	o.PostItems = append(o.PostItems, operations.ResourceID{Name: "new"})
+	o.Status.Phase = operations.PhaseCompleted
+	if err := list.Set(o); err != nil {
+		t.Fatal(err)
+	}
+	data, err := operations.BackupForm.Encode(testKey, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(gunzip(t, data))
+	for _, want := range []string{
+		`"resourceIdentifier":{"Group":"","K":"own",`,
+		`"postOperationItems":[{"Group":"","K":"first","Name":"x","Namespace":"n","Resource":"p"},{"Group":"","Name":"x","Namespace":"n","Resource":"p"},` +
+			`{"Group":"","K":"third",`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the document is\n%s\nwant in it\n%s", got, want)
+		}
+	}
+}

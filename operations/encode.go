@@ -132,7 +132,8 @@ func joinResources(op *Operation, spec map[string]json.RawMessage) error {
 	if len(op.extra.resources) == 0 {
 		return nil
 	}
-	one, err := object(op.Resource, op.extra.resources[op.Resource])
+	own, items := op.places()
+	one, err := object(own.id, op.extra.resources[own])
 	if err != nil {
 		return err
 	}
@@ -143,8 +144,8 @@ func joinResources(op *Operation, spec map[string]json.RawMessage) error {
 		return nil
 	}
 	var posts []map[string]json.RawMessage
-	for _, item := range op.PostItems {
-		post, err := object(item, op.extra.resources[item])
+	for _, item := range items {
+		post, err := object(item.id, op.extra.resources[item])
 		if err != nil {
 			return err
 		}

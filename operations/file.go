@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,8 +30,10 @@ type FileOptions struct {
 
 // FileStore is a [Store] in a directory of a local file system: one file for each document. After a crash at any
 // moment, of the process or of the machine, a document is whole, old or new. Its conditions hold between processes too,
-// by flock on files of their own in the directory ".locks", which must stay while a process uses the store. A version
-// is a hash of the content. It is safe for concurrent use.
+// by flock on files of their own in the directory ".locks", which must stay while a process uses the store: without it
+// the store is gone, and reading a document is an error, not [ErrNotFound]. A document with an element of its name longer
+// than 220 bytes stands in the directory ".long" under a hash of the name. A version is a hash of the content. It is safe
+// for concurrent use.
 type FileStore struct {
 	dir  string
 	opts FileOptions
@@ -117,6 +121,9 @@ func (s *FileStore) Read(ctx context.Context, name string) (data []byte, version
 	data, err = s.fs.ReadFile(s.path(name), s.opts.MaxBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if err := s.present(); err != nil {
+			return nil, "", fmt.Errorf("read %s: %w", name, err)
+		}
 		return nil, "", fmt.Errorf("read %s: %w", name, ErrNotFound)
 	case errors.Is(err, atomicfile.ErrTooLarge):
 		return nil, "", fmt.Errorf("read %s: %w: %w", name, ErrTooLarge, err)
@@ -124,6 +131,15 @@ func (s *FileStore) Read(ctx context.Context, name string) (data []byte, version
 		return nil, "", fmt.Errorf("read %s: %w", name, err)
 	}
 	return data, hash(data), nil
+}
+
+// present returns an error when the store itself is gone, as a directory that is not mounted any more: then nobody knows
+// which documents there are.
+func (s *FileStore) present() error {
+	if isDir, err := s.fs.IsDir(filepath.Join(s.dir, lockDir)); err != nil || !isDir {
+		return fmt.Errorf("file store %s is gone: it has no directory %s (%w)", s.dir, lockDir, cmp.Or(err, fs.ErrInvalid))
+	}
+	return nil
 }
 
 // Write implements [Store].
@@ -157,7 +173,7 @@ func (s *FileStore) replace(ctx context.Context, name string, data []byte, old s
 	if current != old {
 		return ErrConflict
 	}
-	sub := filepath.Dir(filepath.FromSlash(name))
+	sub := filepath.Dir(relative(name))
 	known := s.isMade(sub)
 	if !known {
 		if err := s.makeDir(sub); err != nil {
@@ -197,7 +213,24 @@ func (s *FileStore) makeDir(sub string) error {
 }
 
 func (s *FileStore) path(name string) string {
-	return filepath.Join(s.dir, filepath.FromSlash(name))
+	return filepath.Join(s.dir, relative(name))
+}
+
+// longDir holds the documents whose names have elements that are too long for a file name, under a hash of the name.
+const longDir = ".long"
+
+// maxElement is the longest element that becomes a file name as it is: file systems allow 255 bytes, of which a
+// temporary file beside it needs some.
+const maxElement = 220
+
+// relative returns the path of a document below the store's directory.
+func relative(name string) string {
+	for element := range strings.SplitSeq(name, "/") {
+		if len(element) > maxElement {
+			return filepath.Join(longDir, hash([]byte(name)))
+		}
+	}
+	return filepath.FromSlash(name)
 }
 
 func (s *FileStore) lockPath(name string) string {

@@ -332,3 +332,56 @@ func TestFileStoreSizeLimit(t *testing.T) {
 		t.Errorf("Write over 11 bytes = %v, want ErrTooLarge: what cannot be read is not overwritten", err)
 	}
 }
+
+// O6, O8: a store that is gone, or not mounted, does not say that there is no document.
+func TestFileStoreIsGone(t *testing.T) {
+	t.Parallel()
+	for name, remake := range map[string]bool{"removed": false, "an empty directory is left": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			store := newFileStore(t, dir)
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+			if remake {
+				if err := os.Mkdir(dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, _, err := store.Read(t.Context(), "a/doc")
+			if err == nil || errors.Is(err, operations.ErrNotFound) || !contains(err, dir+" is gone") {
+				t.Errorf("Read() = %v, want an error that names the directory, not ErrNotFound", err)
+			}
+			if _, err := store.Write(t.Context(), "a/doc", nil, ""); err == nil && !remake {
+				t.Error("Write() into a store that is gone succeeded")
+			}
+			m := newMap(t, store)
+			if sum, err := m.Complete(t.Context(), testKey); err == nil {
+				t.Errorf("Complete() = %+v, want an error", sum)
+			}
+		})
+	}
+}
+
+// O4: every name that a key can have is one that the store can keep.
+func TestFileStoreLongNames(t *testing.T) {
+	t.Parallel()
+	store := newFileStore(t, t.TempDir())
+	names := map[string]operations.Key{}
+	for n := 190; n <= 253; n++ {
+		name := strings.Repeat(strings.Repeat("a", 59)+".", 5)[:n-1] + "b"
+		key := operations.Key{Namespace: "app", Name: name, UID: testKey.UID}
+		if err := key.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		names[name] = key
+		mustUpdate(t, newMap(t, store), key, func(l *operations.List) error { return l.Add(op(name)) })
+	}
+	for name, key := range names {
+		rec, err := newMap(t, store).Get(t.Context(), key)
+		if _, ok := rec.List.Get(name); err != nil || !ok || rec.List.Len() != 1 {
+			t.Errorf("a name of %d characters: %d operations, %v", len(name), rec.List.Len(), err)
+		}
+	}
+}

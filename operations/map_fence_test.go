@@ -5,6 +5,9 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -396,4 +399,50 @@ func TestNewMapRefusesBadArguments(t *testing.T) {
 			t.Errorf("NewMap() = %v, want it to name %q", err, want)
 		}
 	}
+}
+
+// O2: writes that fail are remembered, so that a late one is known again, but not for ever and not whole.
+func TestMapFailedWritesAreForgotten(t *testing.T) { // not parallel: it measures the heap
+	store := newRecorder(operations.NewMemoryStore())
+	m := newMap(t, store)
+	mustUpdate(t, m, testKey, func(l *operations.List) error {
+		for i := range 200 {
+			if err := l.Add(op(strings.Repeat("x", 1000) + strconv.Itoa(i))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	store.hooks(func(_ context.Context, verb, _ string) error {
+		if verb == "write" {
+			return errors.New("no space left on device")
+		}
+		return nil
+	}, nil)
+	heap := func() int64 {
+		runtime.GC()
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return int64(s.HeapAlloc)
+	}
+	before := heap()
+	for i := range 400 {
+		_, err := m.Update(t.Context(), testKey, func(l *operations.List) error {
+			for o := range l.All() {
+				o.Status.Description = strconv.Itoa(i)
+				if err := l.Set(o); err != nil {
+					return err
+				}
+				break
+			}
+			return l.Add(op("new" + strings.Repeat("y", 20_000)))
+		})
+		if err == nil {
+			t.Fatal("Update on a full store succeeded")
+		}
+	}
+	if grown := heap() - before; grown > 4<<20 { // as lists it would be 8 MB and more
+		t.Errorf("400 failed writes left %d bytes", grown)
+	}
+	runtime.KeepAlive(m)
 }

@@ -49,7 +49,24 @@ func (o Operation) clone() Operation {
 // extra holds the unknown keys of an entry, by the object they stood in. It is immutable.
 type extra struct {
 	entry, spec, status, own fields
-	resources                map[ResourceID]fields
+	resources                map[place]fields
+}
+
+// place is where a resource stands in an entry: the nth of equal post items, or the entry's own resource, which has nth
+// -1.
+type place struct {
+	id  ResourceID
+	nth int
+}
+
+// places returns where the operation's resource and each post item stand.
+func (o *Operation) places() (own place, posts []place) {
+	count := map[ResourceID]int{}
+	for _, id := range o.PostItems {
+		posts = append(posts, place{id, count[id]})
+		count[id]++
+	}
+	return place{o.Resource, -1}, posts
 }
 
 // fields are JSON members by key; values are compact JSON text.

@@ -556,3 +556,35 @@ func TestPollerRestart(t *testing.T) {
 		}
 	})
 }
+
+// X4: the hook is told of each change once, also when the write was done and its answer lost, and of what another process
+// stored.
+func TestPollerChangedIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		opts := operations.PollerOptions{Hooks: operations.PollerHooks{Changed: func(_ context.Context, _ operations.Key, o operations.Operation) {
+			told = append(told, fmt.Sprint(o.ID, " ", o.Status.Phase))
+		}}}
+		action := newScript(func(_ context.Context, id string) (operations.Progress, error) {
+			return operations.Progress{State: map[string]operations.State{"a": operations.StateCompleted, "b": operations.StateRunning}[id]}, nil
+		})
+		p := newPoll(t, action, opts, op("a"), op("b"))
+		p.store.hooks(nil, func(context.Context, string) error { return errAny })
+		if _, err := p.poller.Step(t.Context(), testKey); !errors.Is(err, errAny) {
+			t.Fatalf("Step() = %v, want %v", err, errAny)
+		}
+		p.store.hooks(nil, nil)
+		if _, err := p.poller.Step(t.Context(), testKey); err != nil {
+			t.Fatal(err)
+		}
+		mustUpdate(t, newMap(t, p.store), testKey, setPhase("b", operations.PhaseFailed))
+		time.Sleep(2 * time.Minute)
+		if res, err := p.poller.Step(t.Context(), testKey); err != nil || !res.Done {
+			t.Fatalf("Step() = %+v, %v, want done", res, err)
+		}
+		if diff := cmp.Diff([]string{"a Completed", "b Failed"}, told); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -3,8 +3,10 @@ package operations
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Slot is one document of a [Store], of whatever content. It is the Document that the other packages of this module
@@ -18,6 +20,8 @@ type Slot struct {
 	known   bool          // version is what the store held last
 	version string        // empty: no document
 	pending []byte        // content of a write of which the outcome is not known
+	// void are the last contents whose write was found not to be done: one that arrives late is no other writer's.
+	void []digest
 }
 
 // NewSlot returns the document of that name. It reads nothing yet. Without a store, or with an empty name, every Load and
@@ -67,26 +71,30 @@ func (s *Slot) save(ctx context.Context, data []byte) error {
 	if done || err != nil {
 		return err
 	}
-	version, err := write(ctx, s.store, s.name, data, s.version)
-	if err == nil {
-		s.accept(version)
-		return nil
-	}
-	if !errors.Is(err, ErrConflict) {
-		s.pending = append([]byte{}, data...)
-		if !errors.Is(err, ErrUnknownOutcome) {
+	for late := false; ; late = true {
+		version, err := write(ctx, s.store, s.name, data, s.version)
+		if err == nil {
+			s.accept(version)
+			return nil
+		}
+		if !errors.Is(err, ErrConflict) {
+			s.pending = append([]byte{}, data...)
+			if !errors.Is(err, ErrUnknownOutcome) {
+				return err
+			}
+		}
+		found, version, rerr := s.read(ctx)
+		switch {
+		case rerr != nil:
+			return errors.Join(err, rerr)
+		case version != "" && bytes.Equal(found, data):
+			s.accept(version)
+			return nil
+		case late || !errors.Is(err, ErrConflict) || !s.isLate(found, version):
 			return err
 		}
+		s.version = version
 	}
-	found, version, rerr := s.read(ctx)
-	switch {
-	case rerr != nil:
-		return errors.Join(err, rerr)
-	case version != "" && bytes.Equal(found, data):
-		s.accept(version)
-		return nil
-	}
-	return err
 }
 
 // settle finds out what the store holds when that is not known. It reports done when that is data already.
@@ -98,16 +106,30 @@ func (s *Slot) settle(ctx context.Context, data []byte) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	ours := s.pending != nil && bytes.Equal(found, s.pending) && version != ""
-	if s.known && version != s.version && !ours {
-		if version != "" && bytes.Equal(found, data) {
-			s.accept(version)
-			return true, nil
-		}
-		return false, fmt.Errorf("%s: %w: it was changed by another writer", s.name, ErrConflict)
+	same := version != "" && bytes.Equal(found, data)
+	ours := s.pending != nil && version != "" && bytes.Equal(found, s.pending)
+	switch {
+	case same, ours, !s.known:
+		s.accept(version)
+		return same, nil
+	case version == s.version, s.isLate(found, version):
+		s.giveUp(version)
+		return false, nil
 	}
-	s.accept(version)
-	return version != "" && bytes.Equal(found, data), nil
+	return false, fmt.Errorf("%s: %w: it was changed by another writer", s.name, ErrConflict)
+}
+
+// isLate reports whether the document is one whose write was found not to be done.
+func (s *Slot) isLate(data []byte, version string) bool {
+	return version != "" && slices.Contains(s.void, sha256.Sum256(data))
+}
+
+// giveUp remembers the write of unknown outcome as one that was not done, but may be yet.
+func (s *Slot) giveUp(version string) {
+	if d := digest(sha256.Sum256(s.pending)); !slices.Contains(s.void, d) {
+		s.void = append(s.void[max(0, len(s.void)-maxVoid+1):], d)
+	}
+	s.version, s.pending = version, nil
 }
 
 // read returns what the store holds; an absent document has no version.
@@ -119,7 +141,10 @@ func (s *Slot) read(ctx context.Context) (data []byte, version string, err error
 	return data, version, err
 }
 
-func (s *Slot) accept(version string) { s.known, s.version, s.pending = true, version, nil }
+// accept takes over what is known to be there, by its writer's own word or by having been read.
+func (s *Slot) accept(version string) {
+	s.known, s.version, s.pending, s.void = true, version, nil, nil
+}
 
 // validate returns what makes the slot unusable.
 func (s *Slot) validate() error {

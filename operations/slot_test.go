@@ -190,3 +190,62 @@ func TestSlotMisuse(t *testing.T) {
 		}
 	}
 }
+
+// O2: a write of the slot's own that had no answer and arrives late, before or after the slot found it missing, is not
+// another writer's; what another wrote is.
+func TestSlotLateWrite(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		arrives string // what is in the store when "two" is written
+		want    error
+	}{"own write": {"one", nil}, "another's": {"other", operations.ErrConflict}} {
+		for _, before := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					mem := operations.NewMemoryStore()
+					store := newRecorder(mem)
+					s := operations.NewSlot(store, "doc")
+					mustSave(t, s, "zero")
+					_, version, err := mem.Read(t.Context(), "doc")
+					if err != nil {
+						t.Fatal(err)
+					}
+					fails := true
+					arrive := func() {
+						if _, err := mem.Write(t.Context(), "doc", []byte(tc.arrives), version); err != nil {
+							t.Error(err)
+						}
+					}
+					store.hooks(func(_ context.Context, verb, _ string) error {
+						if verb == "write" && fails {
+							return errStore
+						}
+						if verb == "write" && version != "" { // found missing, it arrives just now
+							arrive()
+							version = ""
+						}
+						return nil
+					}, nil)
+					if err := s.Save(t.Context(), []byte("one")); !errors.Is(err, errStore) {
+						t.Fatalf("Save = %v, want %v", err, errStore)
+					}
+					if before { // the next write finds it missing too
+						if err := s.Save(t.Context(), []byte("never")); !errors.Is(err, errStore) {
+							t.Fatalf("Save = %v, want %v", err, errStore)
+						}
+						arrive()
+						version = ""
+					}
+					fails = false
+					for range 2 {
+						if err := s.Save(t.Context(), []byte("two")); !errors.Is(err, tc.want) {
+							t.Fatalf("Save = %v, want %v", err, tc.want)
+						}
+					}
+					checkLoad(t, s, map[bool]string{true: "two", false: "other"}[tc.want == nil])
+				})
+			})
+		}
+	}
+}

@@ -59,13 +59,14 @@ func ownKeys(op Operation) []string {
 	return keys
 }
 
-// unknownInResources returns the unknown keys of the resources in a spec, by resource.
-func unknownInResources(op Operation, spec json.RawMessage) (map[ResourceID]fields, error) {
+// unknownInResources returns the unknown keys of the resources in a spec, by their places.
+func unknownInResources(op Operation, spec json.RawMessage) (map[place]fields, error) {
 	resource, err := member(spec, resourceKey)
 	if err != nil {
 		return nil, err
 	}
-	ids, raws := []ResourceID{op.Resource}, []json.RawMessage{resource}
+	own, items := op.places()
+	places, raws := []place{own}, []json.RawMessage{resource}
 	if len(op.PostItems) > 0 {
 		list, err := member(spec, postItemsKey)
 		if err != nil {
@@ -78,10 +79,10 @@ func unknownInResources(op Operation, spec json.RawMessage) (map[ResourceID]fiel
 		if len(posts) != len(op.PostItems) {
 			return nil, errors.New("post items stand there twice")
 		}
-		ids, raws = append(ids, op.PostItems...), append(raws, posts...)
+		places, raws = append(places, items...), append(raws, posts...)
 	}
-	var out map[ResourceID]fields
-	for i, id := range ids {
+	var out map[place]fields
+	for i, at := range places {
 		f, err := unknown(raws[i], []string{"Group", "Resource", "Namespace", "Name"})
 		if err != nil {
 			return nil, err
@@ -90,9 +91,9 @@ func unknownInResources(op Operation, spec json.RawMessage) (map[ResourceID]fiel
 			continue
 		}
 		if out == nil {
-			out = map[ResourceID]fields{}
+			out = map[place]fields{}
 		}
-		out[id] = f
+		out[at] = f
 	}
 	return out, nil
 }
