@@ -26,8 +26,9 @@ type ApplierOptions[P ~string] struct {
 
 const defaultRetryFor = time.Minute
 
-// Applier brings changes of phase to an object, safely: see the package comment. Make one with [NewApplier]. It keeps
-// nothing between calls and is safe for concurrent use.
+// Applier brings changes of phase to an object, safely: see the package comment. Make one with [NewApplier]. Between calls
+// it keeps only which of its writes got no answer, to tell the hooks of them; so keep one Applier for one object as long as
+// the process works on it. It is safe for concurrent use.
 type Applier[P ~string] struct {
 	machine  *Machine[P]
 	object   Object[P]
@@ -37,6 +38,7 @@ type Applier[P ~string] struct {
 	retryFor time.Duration
 	attempt  time.Duration // bound of one read or write
 	hooks    Hooks[P]
+	journal  journal[P]
 }
 
 // NewApplier returns an Applier for one object. A nil machine or object, a negative RetryFor and an Owner that is not UTF-8
@@ -150,12 +152,9 @@ func (a *Applier[P]) apply(ctx context.Context, from State[P], ev Event, reason,
 			return from, fmt.Errorf("apply %s in phase %q: %w", ev, c.From, err)
 		}
 	}
-	next, ours, err := a.write(bounded, from, c)
+	next, err := a.bring(ctx, bounded, from, c)
 	if err != nil {
 		return from, fmt.Errorf("apply %s in phase %q: %w", ev, c.From, err)
-	}
-	if ours {
-		a.observe(ctx, c)
 	}
 	return next, nil
 }

@@ -21,12 +21,14 @@ const maxRounds = 10
 //     store without conditional writes): the record follows the object, and if the record had a failure that the object
 //     does not have, both move on to the failing phase.
 //
-// Reason and message come from the record if the object keeps none. An object in an external phase, such as Deleting, is returned as it is. Load writes, so it is for the owner of the
-// work; viewers read the object.
+// Reason and message come from the record if the object keeps none. An object in an external phase, such as Deleting, is
+// returned as it is. Load writes, so it is for the owner of the work; viewers read the object. If the object is as an
+// earlier call left it whose write got no answer, the hooks are told of that change now.
 //
 // A record of another object, one that had the name before, is [ErrForeignRecord]: nothing is changed, and the new object
-// needs a record of its own. An error of the record is returned with the state of the object. [ErrUnknownPhase] says that object or record are in a
-// phase that the machine does not have; nothing is changed then. The other errors are those of Apply.
+// needs a record of its own. An error of the record is returned with the state of the object. [ErrUnknownPhase] says that
+// object or record are in a phase that the machine does not have; nothing is changed then. The other errors are those of
+// Apply.
 func (a *Applier[P]) Load(ctx context.Context) (_ State[P], err error) {
 	defer recovered(ctx, &err)
 	bounded, cancel := a.bound(ctx)
@@ -37,6 +39,7 @@ func (a *Applier[P]) Load(ctx context.Context) (_ State[P], err error) {
 		if err != nil {
 			return state, fmt.Errorf("load phase: %w", err)
 		}
+		a.settle(ctx, state, false)
 		if a.record == nil || a.machine.specs[state.Phase].External {
 			return state, nil
 		}
@@ -81,15 +84,12 @@ func (a *Applier[P]) converge(ctx, bounded context.Context, state State[P]) (_ S
 		}
 		return state, false, err
 	}
-	next, ours, err := a.write(bounded, state, c)
+	next, err := a.bring(ctx, bounded, state, c)
 	switch {
 	case errors.Is(err, ErrConflict):
 		return state, true, nil
 	case err != nil:
 		return state, false, err
-	}
-	if ours {
-		a.observe(ctx, c)
 	}
 	return withReason(next, rec), false, nil
 }

@@ -27,7 +27,8 @@
 //     [ReasonStoreUnavailable]: the record follows it. With competing owners this needs a Document whose Save is
 //     conditional; without, the two may part for a moment, and Load still brings them together with no failure lost.
 //   - A write without an answer is never repeated before the object is read; our own change found there is success.
-//   - A terminal change has a completion time, and is observed by the process that wrote it.
+//   - A terminal change has a completion time, and is observed once by the process that wrote it, if it lives: at the latest
+//     by the first Load of the same Applier that reads the object.
 //   - The reason of a cancel and of a fatal error is recorded with the phase and decides the outcome, so that no later
 //     process needs to remember it.
 //
@@ -39,6 +40,6 @@
 //
 // # Concurrency
 //
-// Machines are immutable. An Applier keeps nothing between calls, starts no goroutine and may be used from many. Its calls
+// Machines are immutable. An Applier starts no goroutine and may be used from many. Its calls
 // wait with timers of package time and end with ctx, or after ApplierOptions.RetryFor.
 package phase

@@ -12,15 +12,20 @@ import (
 // panic in one is logged and changes nothing. Over a crash a call may be missing, never repeated for one write.
 type Hooks[P ~string] struct {
 	// Transition is called after the object was written, once for every change that this process wrote. If another process
-	// wrote the change in our place, that one calls it.
+	// wrote the change in our place, that one calls it. If the answer got lost and the object could not be read either, it is
+	// called by the Load of the same Applier that finds the change; a change that is not terminal may then be overtaken by
+	// another process and never be found.
 	Transition func(ctx context.Context, c Change[P])
 	// Diverged is called when Load finds object and record in different phases, before it brings them together. The record's
 	// phase is empty if there is none.
 	Diverged func(ctx context.Context, object State[P], record P)
 }
 
-// observe tells the hook. The caller holds no lock.
+// observe tells the hook of a change, once. The caller holds no lock.
 func (a *Applier[P]) observe(ctx context.Context, c Change[P]) {
+	if !a.journal.first(c) {
+		return
+	}
 	log := logr.FromContextOrDiscard(ctx)
 	log.Info("phase changed", "from", string(c.From), "to", string(c.To), "event", string(c.Event), "reason", c.Reason)
 	if a.hooks.Transition != nil {

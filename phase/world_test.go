@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sheetanchor/sheetanchor/phase"
 )
@@ -29,7 +30,10 @@ const (
 // living are the faults that a process survives.
 var living = []fault{refused, broken, lostBefore, lostAfter, late, hangBefore, hangAfter}
 
-var errBroken = errors.New("broken for now")
+var (
+	errBroken = errors.New("broken for now")
+	errDark   = errors.New("connection refused")
+)
 
 // world is an object and a record that processes write, and what a watcher saw.
 type world struct {
@@ -44,7 +48,8 @@ type world struct {
 	stored   []byte
 	version  int
 	writes   int
-	pending  []func() // late writes
+	pending  []func()  // late writes
+	dark     time.Time // until then nothing answers
 	terminal map[MyPhase]bool
 	ended    int // Transition hooks of terminal changes
 	faults   []error
@@ -114,12 +119,16 @@ func (w *world) access(ctx context.Context) error {
 	w.mu.Lock()
 	pending := w.pending
 	w.pending = nil
+	dark := time.Now().Before(w.dark)
 	w.mu.Unlock()
 	for _, do := range pending {
 		do()
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("dead: %w", err)
+	}
+	if dark {
+		return phase.Transient(errDark)
 	}
 	return nil
 }

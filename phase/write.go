@@ -48,7 +48,8 @@ func (a *Applier[P]) save(ctx context.Context, c Change[P]) error {
 }
 
 // write brings c to the object if that is still in the state old. It says whether this process wrote it: with a record,
-// another process may have done so in our place, and without an answer we take it that it was us.
+// another process may have done so in our place, and without an answer we take it that it was us. With an error, ours says
+// that a try got no answer and may have been written, or may be written yet.
 func (a *Applier[P]) write(ctx context.Context, old State[P], c Change[P]) (_ State[P], ours bool, err error) {
 	var r retrier
 	unknown := false // an earlier try may have been written, or may be written yet
@@ -65,22 +66,22 @@ func (a *Applier[P]) write(ctx context.Context, old State[P], c Change[P]) (_ St
 		unknown = unknown || lost
 		if lost || errors.Is(err, ErrConflict) {
 			if ctx.Err() != nil {
-				return old, false, giveUp(unknown, ended(ctx, err))
+				return old, unknown, giveUp(unknown, ended(ctx, err))
 			}
 			found, getErr := a.get(ctx)
 			switch {
 			case getErr != nil:
-				return old, false, giveUp(unknown, fmt.Errorf("update object: %w; then %w", err, getErr))
+				return old, unknown, giveUp(unknown, fmt.Errorf("update object: %w; then %w", err, getErr))
 			case (unknown || a.record != nil) && done(found, old, c):
 				return found, unknown, nil
 			case !untouched(found, old):
-				return old, false, conflict(found, old, c, err)
+				return old, unknown, conflict(found, old, c, err)
 			}
 			old = found // changed by somebody else in other ways, or not at all
 			err = Transient(err)
 		}
 		if err := r.again(ctx, err); err != nil {
-			return old, false, giveUp(unknown, fmt.Errorf("update object: %w", err))
+			return old, unknown, giveUp(unknown, fmt.Errorf("update object: %w", err))
 		}
 	}
 }
