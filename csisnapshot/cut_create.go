@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -75,21 +76,30 @@ func (r *run) create(ctx, window context.Context, v *volumeRun) (Snapshot, found
 			return err
 		}
 	})
-	switch {
-	case err == nil:
+	if err == nil {
 		return got, how, nil
-	case lost && v.overdue(window) != nil && ctx.Err() == nil:
-		if late, lateErr := r.readOwn(ctx, v); lateErr == nil {
+	}
+	if lost {
+		if late, lateErr := r.readLate(ctx, v); lateErr == nil {
 			return late, foundLate, nil
 		}
 	}
 	return Snapshot{}, foundNot, fmt.Errorf("create VolumeSnapshot %s: %w", v.ref, err)
 }
 
-// readOwn is own under the repetition of reads.
-func (r *run) readOwn(ctx context.Context, v *volumeRun) (got Snapshot, err error) {
-	err = retry(ctx, r.s.opts.Wait.Timeout, func(ctx context.Context) (err error) {
-		if got, err = r.own(ctx, v); isVerdict(err) {
+const (
+	// lateTimeout bounds the search for what a create without an answer has made, once nothing else is waited for.
+	lateTimeout = 30 * time.Second
+	// lateLooks is how often the name is looked at before it counts as free: the create may still be under way.
+	lateLooks = 3
+)
+
+// readLate finds what creates made whose answers were lost, also after ctx has ended, so that the report names it.
+func (r *run) readLate(ctx context.Context, v *volumeRun) (got Snapshot, err error) {
+	looks := 0
+	err = retry(context.WithoutCancel(ctx), lateTimeout, func(ctx context.Context) (err error) {
+		got, err = r.own(ctx, v)
+		if looks++; isVerdict(err) && (looks >= lateLooks || !errors.Is(err, errGone)) {
 			return finalError{err}
 		}
 		return err
