@@ -38,12 +38,16 @@ func (r *run) thawLeftovers(ctx context.Context) ([]ThawReport, error) {
 	return reports, errors.Join(errs...)
 }
 
-// thawLeftover thaws one pod.
+// thawLeftover thaws one pod. One that is not begun when ctx ends is left as it is; one that is begun is thawed and
+// recorded all the same, for only a whole thaw may be recorded.
 func (r *run) thawLeftover(ctx context.Context, i intent) (ThawReport, error) {
 	report := ThawReport{
 		Pod: i.ref(), Owner: Owner{UID: i.Owner.UID, Namespace: i.Owner.Namespace, Name: i.Owner.Name}, FrozenAt: i.FrozenAt,
 	}
 	pod, err := r.readPod(ctx, i.ref())
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	switch {
 	case err != nil:
 		report.Outcome, report.Err = ThawFailed, err
@@ -59,7 +63,7 @@ func (r *run) thawLeftover(ctx context.Context, i intent) (ThawReport, error) {
 	if report.Outcome == ThawFailed {
 		return report, nil
 	}
-	if err := r.journal.thaw(ctx, i.ref(), string(report.Outcome)); err != nil {
+	if err := r.journal.thaw(context.WithoutCancel(ctx), i.ref(), string(report.Outcome)); err != nil {
 		return report, fmt.Errorf("record that pod %s is thawed: %w", i.ref(), err)
 	}
 	return report, nil
@@ -72,7 +76,7 @@ func (r *run) runLeftover(ctx context.Context, ref PodRef, pod *corev1.Pod) (Tha
 	if err != nil {
 		return ThawFailed, fmt.Errorf("hooks of pod %s: %w", ref, err)
 	}
-	errs, failed := runHooks(ctx, r.s.opts.Quiescer, ref, stagePost, hooks.Post)
+	errs, failed := runHooks(context.WithoutCancel(ctx), r.s.opts.Quiescer, ref, stagePost, hooks.Post)
 	if failed != nil {
 		return ThawFailed, joinHooks(errs)
 	}

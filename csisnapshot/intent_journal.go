@@ -99,6 +99,9 @@ func (j *journal) change(ctx context.Context, edit func(before []intent) (now, f
 	if j.doc == nil {
 		return nil
 	}
+	if ctx.Err() != nil { // with a free turn too, select would choose either
+		return fmt.Errorf("save %w: %w", ErrIntents, context.Cause(ctx))
+	}
 	select {
 	case j.turn <- struct{}{}:
 	case <-ctx.Done():

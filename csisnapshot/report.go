@@ -67,7 +67,8 @@ const (
 	ThawPodGone ThawOutcome = "pod gone"
 	// ThawPodRecreated says that another pod has the name now. It was not touched.
 	ThawPodRecreated ThawOutcome = "pod recreated"
-	// ThawFailed says that a post hook failed. The intent stays open, and the next Cut tries again.
+	// ThawFailed says that a post hook failed, or that the context ended before one was begun. The intent stays open, and
+	// the next Cut tries again.
 	ThawFailed ThawOutcome = "failed"
 )
 
