@@ -15,8 +15,9 @@ import (
 var (
 	// ErrNotCut is a snapshot without a handle: Release has nothing to keep, Destroy removes it.
 	ErrNotCut = errors.New("no physical snapshot to keep")
-	// ErrLost is a content that is already being deleted together with its physical snapshot.
-	ErrLost = errors.New("the physical snapshot is being deleted already")
+	// ErrLost is a physical snapshot that Release could not keep: its content is being deleted together with it, or is gone
+	// and was never read with the policy Retain.
+	ErrLost = errors.New("the physical snapshot is not kept: someone else deletes it")
 	// ErrRefused is a change that the API server refused for a reason that will not pass.
 	ErrRefused = errors.New("refused")
 )
@@ -32,7 +33,7 @@ type Removal struct {
 	Ref     Ref
 	UID     types.UID // of the VolumeSnapshot; empty if it was gone before
 	Content string    // name of the content; empty if there was none
-	Handle  string    // of the physical snapshot, which Release kept and Destroy deleted; empty if none was seen
+	Handle  string    // of the physical snapshot, which without Err Release kept and Destroy deleted; empty if none was seen
 	Gone    bool      // neither the snapshot nor the content exists any more
 	Err     error     // a *RemovalError, or nil
 }
@@ -78,8 +79,9 @@ func (e *RemovalError) Unwrap() error { return e.Err }
 
 // Release removes the objects of the owner's snapshots and keeps the physical snapshots. For each it makes the content
 // say Retain and reads that back, deletes the VolumeSnapshot, then the content, each only with the UID that was read,
-// and waits until both are gone. Snapshots of others, and those without a handle, are errors and are not touched. What
-// is gone already is no error, so that Release may be repeated, also after a crash in the middle of it.
+// and waits until both are gone. Snapshots of others, and those without a handle, are errors and are not touched. One
+// whose content goes away before it was read back with Retain is [ErrLost]. What is gone when Release begins is no error,
+// so that it may be repeated, also after a crash in the middle of it.
 //
 // The wait ends with ctx or after Options.Wait.Timeout without progress. The error joins those of the items; the report
 // is never nil.

@@ -26,9 +26,7 @@ func (r *remover) readAll(ctx context.Context) {
 	}
 	_ = group.Wait() // each item has its own error
 	r.readContents(ctx, open)
-	if !r.orphans {
-		r.findOrphans(ctx, open)
-	}
+	r.findOrphans(ctx, open)
 	now := time.Now()
 	for _, m := range open {
 		if m.read {
@@ -184,37 +182,34 @@ func (r *remover) eachContent(ctx context.Context, fn func(Content)) error {
 	return nil
 }
 
-// findOrphans looks once for contents whose snapshot is gone already: a call before this one was stopped half way, or
-// someone deleted the snapshot. The name of the snapshot in the reference tells whose they are.
+// findOrphans looks, once for each item, for contents whose snapshot is gone already: a call before this one was stopped
+// half way, or someone deleted the snapshot. The name of the snapshot in the reference tells whose they are. An item that
+// could not be read is looked for when it was.
 func (r *remover) findOrphans(ctx context.Context, open []*removal) {
 	lost := map[Ref]*removal{}
 	for _, m := range open {
-		switch {
-		case !m.read:
-			return // it may be one of them; the next round looks
-		case m.snapshot == nil && !m.seen && r.names.OwnsName(r.owner.UID, m.Ref.Name):
+		if m.read && m.snapshot == nil && !m.seen && !m.searched && r.names.OwnsName(r.owner.UID, m.Ref.Name) {
 			lost[m.Ref] = m
 		}
 	}
-	if len(lost) > 0 {
-		err := r.eachContent(ctx, func(vsc Content) {
-			m := lost[Ref{Namespace: vsc.Snapshot.Namespace, Name: vsc.Snapshot.Name}]
-			if m == nil {
-				return
-			}
-			if m.content != nil { // of another incarnation
-				m = &removal{Removal: Removal{Ref: m.Ref}, read: true}
-				r.items = append(r.items, m)
-			}
-			m.content, m.orphan = &vsc, vsc.UID
-			m.changed(time.Now())
-		})
-		if err != nil {
-			for _, m := range lost {
-				m.unread(err)
-			}
+	if len(lost) == 0 {
+		return
+	}
+	err := r.eachContent(ctx, func(vsc Content) {
+		m := lost[Ref{Namespace: vsc.Snapshot.Namespace, Name: vsc.Snapshot.Name}]
+		if m == nil {
 			return
 		}
+		if m.content != nil { // of another incarnation
+			m = &removal{Removal: Removal{Ref: m.Ref}, read: true, gone: true, searched: true}
+			r.items = append(r.items, m)
+		}
+		m.content, m.orphan = &vsc, vsc.UID
+		m.changed(time.Now())
+	})
+	for _, m := range lost {
+		if m.searched = err == nil; err != nil {
+			m.unread(err)
+		}
 	}
-	r.orphans = true
 }

@@ -23,13 +23,12 @@ const (
 // remover removes snapshots: it reads everything, takes for each the step that comes next, and starts again until all
 // are gone. What it does depends only on what it reads, so that it may be stopped anywhere and run again.
 type remover struct {
-	client  Client
-	names   Names
-	opts    WaitOptions
-	owner   Owner
-	policy  DeletionPolicy
-	items   []*removal
-	orphans bool // contents without a snapshot were looked for
+	client Client
+	names  Names
+	opts   WaitOptions
+	owner  Owner
+	policy DeletionPolicy
+	items  []*removal
 }
 
 // removal is one snapshot that is removed.
@@ -41,6 +40,9 @@ type removal struct {
 	read     bool      // this round's reads succeeded
 
 	orphan      types.UID // of a content that was found without its snapshot
+	searched    bool      // a content without a snapshot was looked for
+	retained    bool      // the content said Retain when it was last read
+	taken       bool      // the snapshot's status told of a physical snapshot
 	seen        bool      // the snapshot, or a content of it, existed
 	gone        bool      // the snapshot does not exist any more
 	done        bool

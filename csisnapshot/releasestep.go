@@ -40,9 +40,24 @@ func (r *remover) vanish(m *removal) {
 	if m.vanished.IsZero() {
 		m.vanished = now
 	}
-	if !m.seen || !m.contentSeen.IsZero() || now.Sub(m.vanished) >= quietFor {
-		m.finish()
+	if m.seen && m.contentSeen.IsZero() && now.Sub(m.vanished) < quietFor {
+		return
 	}
+	if r.policy == DeletionPolicyRetain && m.lost() {
+		m.fail(ErrLost, nil)
+		m.Gone = true
+		return
+	}
+	m.finish()
+}
+
+// lost reports whether a physical snapshot went with a content that was not last read with Retain, or with one that
+// nobody saw.
+func (m *removal) lost() bool {
+	if m.contentSeen.IsZero() {
+		return m.taken
+	}
+	return !m.retained
 }
 
 // ensurePolicy makes the content say what is to become of the physical snapshot. It reports whether a read said so.
@@ -51,7 +66,11 @@ func (r *remover) ensurePolicy(ctx context.Context, m *removal) (bool, error) {
 	keep := r.policy == DeletionPolicyRetain
 	switch {
 	case vsc == nil && keep && !m.snapshot.Terminating():
-		m.fail(ErrNotCut, nil)
+		category := ErrNotCut
+		if m.taken {
+			category = ErrLost
+		}
+		m.fail(category, nil)
 		return false, nil
 	case vsc == nil:
 		return true, nil
@@ -132,7 +151,8 @@ func (r *remover) tooEarly(m *removal) bool {
 	}
 }
 
-// deleteContent deletes the content whose snapshot is gone, with the UID that was read, once.
+// deleteContent deletes the content whose snapshot is gone, with the UID that was read, once. Release deletes it only as
+// it was read: someone may change its policy meanwhile.
 func (r *remover) deleteContent(ctx context.Context, m *removal) error {
 	vsc := m.content
 	if vsc.Terminating() {
@@ -141,10 +161,15 @@ func (r *remover) deleteContent(ctx context.Context, m *removal) error {
 	if r.policy == DeletionPolicyDelete && exposed(vsc, m.contentSeen) {
 		return nil
 	}
+	only := Preconditions{UID: vsc.UID}
+	if r.policy == DeletionPolicyRetain {
+		only.ResourceVersion = vsc.ResourceVersion // the one that says Retain
+	}
 	err := bounded(ctx, r.opts.CallTimeout, func(ctx context.Context) error {
-		return r.client.Contents().Delete(ctx, "", vsc.Name, Preconditions{UID: vsc.UID})
+		return r.client.Contents().Delete(ctx, "", vsc.Name, only)
 	})
 	if err != nil && !isGone(err) {
+		m.retained = m.retained && !apierrors.IsConflict(err) // what was read does not hold any more
 		return fmt.Errorf("delete content %s: %w", vsc.Name, err)
 	}
 	m.progress = time.Now()
@@ -199,6 +224,7 @@ func (m *removal) changed(now time.Time) {
 	if m.snapshot != nil {
 		snapshotAt = m.snapshot.ResourceVersion
 		m.seen, m.UID = true, m.snapshot.UID
+		m.taken = m.taken || hasPhysical(m.snapshot.Status)
 		if m.since.IsZero() {
 			m.since = now
 		}
@@ -206,6 +232,7 @@ func (m *removal) changed(now time.Time) {
 	if m.content != nil {
 		contentAt = m.content.ResourceVersion
 		m.seen, m.Content = true, m.content.Name
+		m.retained = m.content.DeletionPolicy == DeletionPolicyRetain
 		if m.contentSeen.IsZero() {
 			m.contentSeen = now
 		}
@@ -217,4 +244,9 @@ func (m *removal) changed(now time.Time) {
 		m.progress = now
 	}
 	m.snapshotAt, m.contentAt = snapshotAt, contentAt
+}
+
+// hasPhysical reports whether the status tells of a physical snapshot.
+func hasPhysical(st *SnapshotStatus) bool {
+	return st != nil && (st.CreationTime != nil || st.ReadyToUse != nil && *st.ReadyToUse)
 }

@@ -1,0 +1,144 @@
+package csisnapshot_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/sheetanchor/sheetanchor/backuptest"
+	"github.com/sheetanchor/sheetanchor/csisnapshot"
+)
+
+// raw is a snapshot resource in the hands of someone else.
+func (l *cutLab) raw(resource string) dynamic.NamespaceableResourceInterface {
+	l.t.Helper()
+	client, err := dynamic.NewForConfig(l.cluster.Config())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return client.Resource(schema.GroupVersionResource{Group: "snapshot.storage.k8s.io", Version: "v1", Resource: resource})
+}
+
+func TestReleaseSaysWhatIsLost(t *testing.T) {
+	t.Parallel()
+	// S10: a handle counts as kept only if its content was read with Retain; what goes before is ErrLost.
+
+	tests := map[string]struct {
+		reason string
+		do     func(t *testing.T, l *cutLab, ref csisnapshot.Ref, content string)
+		fault  backuptest.Fault
+	}{
+		"deleted while the patch fails": {
+			reason: "the patch was not done, and the content goes with its snapshot",
+			do: func(t *testing.T, l *cutLab, ref csisnapshot.Ref, _ string) {
+				t.Helper()
+				time.Sleep(50 * time.Millisecond)
+				if err := l.raw("volumesnapshots").Namespace("app").Delete(t.Context(), ref.Name, metav1.DeleteOptions{}); err != nil {
+					t.Error(err)
+				}
+			},
+			fault: backuptest.Fault{Verb: "patch", Resource: "volumesnapshotcontents", Code: 500, Nth: 1, Times: 1, Latency: 100 * time.Millisecond},
+		},
+		"content deleted before its snapshot was": {
+			reason: "the snapshot still says that there was a physical one",
+			do: func(t *testing.T, l *cutLab, _ csisnapshot.Ref, content string) {
+				t.Helper()
+				if err := l.raw("volumesnapshotcontents").Delete(t.Context(), content, metav1.DeleteOptions{}); err != nil {
+					t.Error(err)
+				}
+				patch := []byte(`{"metadata":{"finalizers":null}}`) // its finalizers hold it while the snapshot exists
+				if _, err := l.raw("volumesnapshotcontents").Patch(t.Context(), content, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+					t.Error(err)
+				}
+			},
+			fault: backuptest.Fault{Verb: "get", Resource: "volumesnapshotcontents", Code: 500, Nth: 1, Times: 1},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := newCutLab(t, backuptest.ControllerOptions{}, claims("a")...)
+				report := l.mustCut(csisnapshot.Options{})
+				time.Sleep(time.Minute)
+				v := report.Volumes[0]
+				ref := csisnapshot.Ref{Namespace: "app", Name: v.Snapshot}
+				l.cluster.Fault(tt.fault)
+				l.all.Go(func() { tt.do(t, l, ref, v.Content) })
+				done, err := l.snapshotter(csisnapshot.Options{}).Release(t.Context(), cutOwner, ref)
+				if !errors.Is(err, csisnapshot.ErrLost) {
+					t.Errorf("Release = %+v, %v, want ErrLost; the storage holds %v: %s", done.Items, err, l.stored(), tt.reason)
+				}
+			})
+		})
+	}
+}
+
+func TestReleaseDeletesOnlyTheContentThatSaysRetain(t *testing.T) {
+	t.Parallel()
+	// S10: someone sets the policy back after it was read; the content is read and set again, not deleted with its data. The
+	// controller may be faster, and then the loss is told.
+	synctest.Test(t, func(t *testing.T) {
+		l := newCutLab(t, backuptest.ControllerOptions{}, claims("a")...)
+		report := l.mustCut(csisnapshot.Options{})
+		time.Sleep(time.Minute)
+		v := report.Volumes[0]
+		l.cluster.Fault(backuptest.Fault{Verb: "delete", Resource: "volumesnapshotcontents", Nth: 1, Times: 1, Latency: 100 * time.Millisecond})
+		changed := false
+		l.all.Go(func() {
+			for range 1000 { // until the content's deletion is under way
+				time.Sleep(10 * time.Millisecond)
+				if l.cluster.Requests()["delete volumesnapshotcontents"] > 0 {
+					break
+				}
+			}
+			patch := []byte(`{"spec":{"deletionPolicy":"Delete"}}`)
+			_, err := l.raw("volumesnapshotcontents").Patch(t.Context(), v.Content, types.MergePatchType, patch, metav1.PatchOptions{})
+			changed = err == nil
+		})
+		ref := csisnapshot.Ref{Namespace: "app", Name: v.Snapshot}
+		done, err := l.snapshotter(csisnapshot.Options{}).Release(t.Context(), cutOwner, ref)
+		time.Sleep(time.Minute)
+		if !changed {
+			t.Fatal("the policy was not set back in time")
+		}
+		if kept := len(l.stored()) == 1; kept != (err == nil) || err != nil && !errors.Is(err, csisnapshot.ErrLost) {
+			t.Errorf("Release = %+v, %v; the storage holds %v", done.Items, err, l.stored())
+		}
+	})
+}
+
+func TestDestroyFindsTheOrphanBesideATrouble(t *testing.T) {
+	t.Parallel()
+	// S10: deleted means gone. One read of another snapshot fails once; the content that an earlier, stopped call left of
+	// this one is found all the same.
+	synctest.Test(t, func(t *testing.T) {
+		l := newCutLab(t, backuptest.ControllerOptions{}, claims("a", "b")...)
+		report := l.mustCut(csisnapshot.Options{})
+		s := l.snapshotter(csisnapshot.Options{})
+		a, b := volumeOf(t, report, "a"), volumeOf(t, report, "b")
+		refA, refB := csisnapshot.Ref{Namespace: "app", Name: a.Snapshot}, csisnapshot.Ref{Namespace: "app", Name: b.Snapshot}
+		undo := l.cluster.Fault(backuptest.Fault{Verb: "delete", Resource: "volumesnapshotcontents", Code: 403})
+		if _, err := s.Release(t.Context(), cutOwner, refB); err == nil {
+			t.Fatal("the first call was not stopped")
+		}
+		undo()
+		if _, err := l.raw("volumesnapshotcontents").Get(t.Context(), b.Content, metav1.GetOptions{}); err != nil {
+			t.Fatalf("set-up: %v", err)
+		}
+		if _, err := s.Destroy(t.Context(), cutOwner, refA); err != nil {
+			t.Fatal(err)
+		}
+		l.cluster.Fault(backuptest.Fault{Verb: "get", Resource: "volumesnapshots", Name: refA.Name, Code: 500, Nth: 1, Times: 1})
+		done, err := s.Destroy(t.Context(), cutOwner, refA, refB)
+		if _, left := l.raw("volumesnapshotcontents").Get(t.Context(), b.Content, metav1.GetOptions{}); left == nil || len(l.stored()) != 0 || err != nil {
+			t.Errorf("Destroy = %+v, %v; content %s: %v; the storage holds %v", done.Items, err, b.Content, left, l.stored())
+		}
+	})
+}
