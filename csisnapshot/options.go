@@ -31,7 +31,9 @@ type Options struct {
 	ClassAnnotations map[string]string
 	// BatchKey puts pods together. Nil: every pod by itself.
 	BatchKey BatchKey
-	// Clock tells the time that is written down: in freeze intents, and as start times in operation IDs. Nil: time.Now.
+	// Clock tells the time that is written down: in freeze intents, and as start times in operation IDs. Nil: time.Now,
+	// which also stands in for a clock that panics or tells no time that can be written down. It may be called from several
+	// goroutines at once.
 	Clock func() time.Time
 	// Observer is told of progress.
 	Observer Observer
@@ -75,8 +77,22 @@ func (o Options) withDefaults() Options {
 	if o.MaxPickup == 0 {
 		o.MaxPickup = time.Minute
 	}
-	if o.Clock == nil {
-		o.Clock = time.Now
-	}
+	o.Clock = soundClock(o.Clock)
 	return o
+}
+
+// soundClock is the user's clock, or the system's where the user's fails: a zero time would make a thaw record look like
+// none, and years of more than four digits cannot be written as JSON.
+func soundClock(clock func() time.Time) func() time.Time {
+	if clock == nil {
+		return time.Now
+	}
+	return func() (now time.Time) {
+		defer func() {
+			if recover() != nil || now.IsZero() || now.UTC().Year() < 1 || now.UTC().Year() > 9999 {
+				now = time.Now()
+			}
+		}()
+		return clock()
+	}
 }
