@@ -67,7 +67,7 @@ func (r *run) take(plan *Plan) error {
 		return errors.New("plan is nil")
 	}
 	var errs []error
-	claims := map[types.UID]claimKey{}
+	claims, pods := claimsSeen{uids: map[types.UID]claimKey{}, batches: map[claimKey]int{}}, map[PodRef]int{}
 	for i := range plan.Batches {
 		batch := &plan.Batches[i]
 		b := &batchRun{index: i, hooked: batch.Hooked}
@@ -75,10 +75,14 @@ func (r *run) take(plan *Plan) error {
 			errs = append(errs, fmt.Errorf("plan: batch %d has hooks, and Options.Quiescer is nil", i+1))
 		}
 		for _, p := range batch.Pods {
+			if err := checkPod(p, i+1, pods); err != nil {
+				errs = append(errs, fmt.Errorf("plan: batch %d: %w", i+1, err))
+				continue
+			}
 			b.pods = append(b.pods, &podRun{Pod: p, report: PodReport{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Note: p.Note}})
 		}
 		for _, v := range batch.Volumes {
-			if err := checkVolume(v, claims); err != nil {
+			if err := claims.check(v, i+1); err != nil {
 				errs = append(errs, fmt.Errorf("plan: batch %d: %w", i+1, err))
 				continue
 			}
@@ -90,8 +94,28 @@ func (r *run) take(plan *Plan) error {
 	return errors.Join(errs...)
 }
 
-// checkVolume returns what keeps the volume from having a snapshot of its own.
-func checkVolume(v Volume, claims map[types.UID]claimKey) error {
+// checkPod returns what keeps the pod from being frozen on its own. Each pod may be in one batch only, for two would freeze
+// and thaw it independently of each other.
+func checkPod(p Pod, batch int, seen map[PodRef]int) error {
+	if p.Namespace == "" || p.Name == "" {
+		return fmt.Errorf("pod %q: namespace and name are required", p.PodRef)
+	}
+	name := PodRef{Namespace: p.Namespace, Name: p.Name}
+	if other, ok := seen[name]; ok {
+		return fmt.Errorf("pod %s: is also in batch %d", name, other)
+	}
+	seen[name] = batch
+	return nil
+}
+
+// claimsSeen are the claims of a plan, by UID, and in which batch each is.
+type claimsSeen struct {
+	uids    map[types.UID]claimKey
+	batches map[claimKey]int
+}
+
+// check returns what keeps the volume from having a snapshot of its own.
+func (c claimsSeen) check(v Volume, batch int) error {
 	switch {
 	case v.Namespace == "" || v.Claim == "":
 		return fmt.Errorf("volume %q: namespace and claim are required", v.key())
@@ -100,10 +124,13 @@ func checkVolume(v Volume, claims map[types.UID]claimKey) error {
 	case v.Class == "":
 		return fmt.Errorf("volume %s: class is required", v.key())
 	}
-	if other, ok := claims[v.ClaimUID]; ok {
+	if other, ok := c.batches[v.key()]; ok {
+		return fmt.Errorf("volume %s: is also in batch %d", v.key(), other)
+	}
+	if other, ok := c.uids[v.ClaimUID]; ok {
 		return fmt.Errorf("volume %s: claim UID %s is also that of %s", v.key(), v.ClaimUID, other)
 	}
-	claims[v.ClaimUID] = v.key()
+	c.uids[v.ClaimUID], c.batches[v.key()] = v.key(), batch
 	return nil
 }
 
