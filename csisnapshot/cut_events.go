@@ -12,7 +12,8 @@ type dispatcher struct {
 
 	mu    sync.Mutex // guards what follows
 	queue []func()
-	last  bool
+	last  bool // nothing more will be queued
+	left  bool // the goroutine was left behind: nothing more is called
 	wake  chan struct{} // capacity 1
 }
 
@@ -33,7 +34,8 @@ func tell[T any](d *dispatcher, fn func(T), event T) {
 	poke(d.wake)
 }
 
-// close calls what is queued and ends the goroutine. An observer that does not return is left behind.
+// close calls what is queued and ends the goroutine. An observer that takes too long for that is left behind, and hears of
+// nothing more: when close has returned, no call begins.
 func (d *dispatcher) close() {
 	d.mu.Lock()
 	d.last = true
@@ -43,28 +45,38 @@ func (d *dispatcher) close() {
 	defer grace.Stop()
 	select {
 	case <-d.done:
+		return
 	case <-grace.C:
 	}
+	d.mu.Lock()
+	d.left, d.queue = true, nil
+	d.mu.Unlock()
+	poke(d.wake)
 }
 
 func (d *dispatcher) run() {
 	defer close(d.done)
 	for {
-		d.mu.Lock()
-		queue, last := d.queue, d.last
-		d.queue = nil
-		d.mu.Unlock()
-		for _, event := range queue {
+		switch event, more := d.next(); {
+		case event != nil:
 			dropPanic(event)
-		}
-		if len(queue) > 0 {
-			continue
-		}
-		if last {
+		case !more:
 			return
+		default:
+			<-d.wake
 		}
-		<-d.wake
 	}
+}
+
+// next takes the next event from the queue, and reports whether there will be one if there is none.
+func (d *dispatcher) next() (event func(), more bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.queue) == 0 || d.left {
+		return nil, !d.last
+	}
+	event, d.queue = d.queue[0], d.queue[1:]
+	return event, true
 }
 
 // dropPanic calls fn: an observer decides nothing, so its panic does not either.

@@ -3,8 +3,9 @@ package csisnapshot
 import "time"
 
 // Observer is told of the progress of a Cut. Every function may be nil. They are called one at a time, in the order of what
-// happened, by one goroutine of the Cut that delays nothing else; Cut returns after the last call. A panic in one is
-// dropped. They decide nothing.
+// happened, by one goroutine of the Cut that delays nothing else; Cut returns after the last call, but waits for no more than
+// 5 s at its end: what an observer that slow has not been told by then it is not told. A panic in one is dropped. They decide
+// nothing.
 type Observer struct {
 	// BatchStarted is called before anything of a batch is done.
 	BatchStarted func(BatchEvent)

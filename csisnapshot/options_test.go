@@ -2,8 +2,10 @@ package csisnapshot_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -41,6 +43,13 @@ func TestCutChecksItsArguments(t *testing.T) {
 		edit(&v)
 		return &csisnapshot.Plan{Batches: []csisnapshot.Batch{{Volumes: []csisnapshot.Volume{v}}}}
 	}
+	pods := func(refs ...csisnapshot.PodRef) *csisnapshot.Plan {
+		plan := &csisnapshot.Plan{}
+		for _, ref := range refs {
+			plan.Batches = append(plan.Batches, csisnapshot.Batch{Pods: []csisnapshot.Pod{{PodRef: ref}}})
+		}
+		return plan
+	}
 	cases := map[string]struct {
 		owner csisnapshot.Owner
 		plan  *csisnapshot.Plan
@@ -57,6 +66,16 @@ func TestCutChecksItsArguments(t *testing.T) {
 		"a claim twice": {owner: cutOwner, plan: &csisnapshot.Plan{Batches: []csisnapshot.Batch{{Volumes: []csisnapshot.Volume{
 			{Namespace: "app", Claim: "a", ClaimUID: "u", Class: "c"}, {Namespace: "app", Claim: "b", ClaimUID: "u", Class: "c"},
 		}}}}, text: "volume app/b: claim UID u is also that of app/a"},
+		"a claim under two UIDs": {owner: cutOwner, plan: &csisnapshot.Plan{Batches: []csisnapshot.Batch{
+			{Volumes: []csisnapshot.Volume{{Namespace: "app", Claim: "a", ClaimUID: "u", Class: "c"}}},
+			{Volumes: []csisnapshot.Volume{{Namespace: "app", Claim: "a", ClaimUID: "v", Class: "c"}}},
+		}}, text: "batch 2: volume app/a: is also in batch 1"},
+		"a pod without name":      {owner: cutOwner, plan: pods(csisnapshot.PodRef{Namespace: "app"}), text: "batch 1: pod \"app/\": namespace and name are required"},
+		"a pod without namespace": {owner: cutOwner, plan: pods(csisnapshot.PodRef{Name: "pa"}), text: "batch 1: pod \"/pa\": namespace and name are required"},
+		"a pod in two batches": { // S5: the first batch would thaw it while the second cuts
+			owner: cutOwner, plan: pods(csisnapshot.PodRef{Namespace: "app", Name: "pa"}, csisnapshot.PodRef{Namespace: "app", Name: "pb"}, csisnapshot.PodRef{Namespace: "app", Name: "pa", UID: "u"}),
+			text: "batch 3: pod app/pa: is also in batch 1",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -108,6 +127,56 @@ func TestCutObserver(t *testing.T) {
 			t.Errorf("report: %+v", report)
 		}
 	})
+}
+
+// X1: an observer hears of nothing after Cut has returned, be it slow or stuck.
+func TestCutLeavesASlowObserver(t *testing.T) {
+	t.Parallel()
+	for name, pause := range map[string]time.Duration{"slow": time.Second, "stuck": 2 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := newCutLab(t, backuptest.ControllerOptions{}, claims(numbered("a", 20)...)...)
+				var calls atomic.Int32
+				report := l.mustCut(csisnapshot.Options{Observer: csisnapshot.Observer{
+					Cut: func(csisnapshot.VolumeEvent) { calls.Add(1); time.Sleep(pause) },
+				}})
+				checkWhole(t, report)
+				told := calls.Load()
+				time.Sleep(3 * time.Hour)
+				if later := calls.Load(); later != told || told == 0 || told == 20 {
+					t.Errorf("%d calls when Cut returned and %d later, want some and no more", told, later)
+				}
+			})
+		})
+	}
+}
+
+// X1, S5: a clock that panics or tells no time does not keep a pod from being thawed and recorded as that.
+func TestCutWithABrokenClock(t *testing.T) {
+	t.Parallel()
+	cases := map[string]func() time.Time{
+		"panics":        func() time.Time { panic("clock") },
+		"zero":          func() time.Time { return time.Time{} },
+		"far future":    func() time.Time { return time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"before Christ": func() time.Time { return time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC) },
+	}
+	for name, clock := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := newCutLab(t, backuptest.ControllerOptions{}, append(claims("a"), hookedPod("pa", "a"))...)
+				report := l.mustCut(csisnapshot.Options{Clock: clock})
+				checkWhole(t, report)
+				if !report.Started.Equal(l.quiescer.start) {
+					t.Errorf("Started = %v, want the system's time", report.Started)
+				}
+				if again := l.mustCut(csisnapshot.Options{Clock: clock}); len(again.Leftovers) > 0 {
+					t.Errorf("a thawed pod is a leftover: %+v", again.Leftovers)
+				}
+			})
+		})
+	}
 }
 
 // X1: a panic in the quiescer's Hooks is an error of the pod, not of the program.
