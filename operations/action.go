@@ -28,11 +28,13 @@ type Progress struct {
 	State State
 	// Completed of Total Units are done. Total zero means that the total is not known.
 	Completed, Total int64
-	// Units names what is counted, Description is free text for people; empty leaves what was said before.
+	// Units names what is counted, Description is free text for people; empty leaves what was said before. Of these and
+	// of Error 2 KiB are kept.
 	Units, Description string
 	// Error says why the work failed or was canceled; ignored for other states.
 	Error string
-	// Started is when the work began, Updated when it last moved; zero when not known.
+	// Started is when the work began, Updated when it last moved; zero when not known. A time outside of the years 0 to
+	// 9999 counts as not known.
 	Started, Updated time.Time
 }
 

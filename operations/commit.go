@@ -126,7 +126,7 @@ func (s *step) takeOver(ctx context.Context) error {
 	s.tell(ctx, told)
 	for _, op := range s.ops {
 		if old, known := before.Get(op.ID); op.Status.CancelRequested != nil && (!known || old.Status.CancelRequested == nil) {
-			s.track.ops[op.ID].due = time.Now()
+			s.makeDue(op)
 		}
 	}
 	return nil

@@ -14,17 +14,29 @@ func (s *step) limit(action string) int {
 	return s.p.opts.Concurrency
 }
 
-// born returns when the operation's age begins.
+// born returns when the operation's age begins. A time that had not come yet when the operation was first seen, of
+// another clock, is not believed.
 func (s *step) born(op Operation) time.Time {
-	if op.Status.Created != nil {
-		return *op.Status.Created
+	seen := s.track.ops[op.ID].seen
+	if at := op.Status.Created; at != nil && at.Before(seen) {
+		return *at
 	}
-	return s.track.ops[op.ID].seen
+	return seen
+}
+
+// askedAt returns when the operation was asked to stop, nil when it was not. The record keeps whole seconds: a request
+// of this very second, or of the future, counts from when it was seen.
+func (s *step) askedAt(op Operation) *time.Time {
+	at, seen := op.Status.CancelRequested, s.track.ops[op.ID].asked
+	if at != nil && seen.Before(at.Add(time.Second)) {
+		return &seen
+	}
+	return at
 }
 
 // graceOver reports whether the operation was asked to stop so long ago that nobody waits for it any more.
 func (s *step) graceOver(op Operation) bool {
-	at := op.Status.CancelRequested
+	at := s.askedAt(op)
 	return at != nil && !s.p.opts.Clock().Before(at.Add(s.p.opts.CancelGrace))
 }
 
@@ -35,12 +47,13 @@ func (s *step) schedule(op Operation, q question) {
 		d += time.Duration(rand.Float64() * s.p.opts.Jitter * float64(d))
 	}
 	s.track.ops[op.ID].due = time.Now().Add(d)
+	s.plan(op)
 }
 
 // dueAt returns when the operation needs attention: its next question, or the end of a time it was given.
 func (s *step) dueAt(op Operation) time.Time {
 	end := s.born(op).Add(s.p.opts.Deadline)
-	if at := op.Status.CancelRequested; at != nil {
+	if at := s.askedAt(op); at != nil {
 		end = at.Add(s.p.opts.CancelGrace)
 	}
 	due := s.track.ops[op.ID].due
@@ -50,16 +63,13 @@ func (s *step) dueAt(op Operation) time.Time {
 	return due
 }
 
-// untilDue returns the time to the next question that may be asked.
+// untilDue returns the time to the next question that may become due; after the last one only answers matter.
 func (s *step) untilDue() time.Duration {
 	d := time.Until(s.until)
-	for _, op := range s.ops {
-		if t := s.track.ops[op.ID]; t.waiting || op.Status.Phase.IsTerminal() || s.flying[op.Action] >= s.limit(op.Action) {
-			continue
-		}
-		d = min(d, time.Until(s.dueAt(op)))
+	if at, ok := s.agenda.first(s.track.ops); ok {
+		d = min(d, time.Until(at))
 	}
-	if d <= 0 { // after the last question only answers matter
+	if time.Until(s.until) <= 0 {
 		d = s.p.opts.CallTimeout
 	}
 	return d

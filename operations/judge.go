@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -30,10 +31,10 @@ func (e *edit) apply(st Status) Status {
 		return st
 	}
 	if e.reason != "" && st.CancelRequested == nil {
-		st.CancelRequested, st.CancelReason = stored(&e.requestedAt), e.reason
+		st.CancelRequested, st.CancelReason = stored(&e.requestedAt), short(e.reason)
 	}
 	if e.end != "" {
-		st.Phase, st.Error = e.end, e.detail
+		st.Phase, st.Error = e.end, short(e.detail)
 	}
 	return st
 }
@@ -106,4 +107,33 @@ func abandonedText(st Status, grace time.Duration, causes ...error) string {
 		}
 	}
 	return text
+}
+
+// maxText is how much of a text an action gives is kept: all operations of a key share one document.
+const maxText = 2 << 10
+
+// short returns the beginning of a text that is too long to be kept.
+func short(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	return text(s[:maxText]) + "… (cut)"
+}
+
+// storable returns the progress as a document can keep it, and what could not be kept as it is.
+func (p Progress) storable() (Progress, error) {
+	var faults []error
+	for _, t := range []*time.Time{&p.Started, &p.Updated} {
+		if year := t.UTC().Year(); year < 0 || year > maxYear {
+			faults = append(faults, fmt.Errorf("%w: a time is in year %d", ErrMalformed, year))
+			*t = time.Time{}
+		}
+	}
+	for _, s := range []*string{&p.Error, &p.Units, &p.Description} {
+		if n := len(*s); n > maxText {
+			faults = append(faults, fmt.Errorf("%w: a text of %d bytes was cut", ErrTooLarge, n))
+			*s = short(*s)
+		}
+	}
+	return p, errors.Join(faults...)
 }

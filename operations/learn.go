@@ -35,10 +35,8 @@ func (s *step) judge(a answers) {
 
 // running returns the operation of that ID, nil when it does not run any more.
 func (s *step) running(id string) *Operation {
-	for i := range s.ops {
-		if s.ops[i].ID == id && !s.ops[i].Status.Phase.IsTerminal() {
-			return &s.ops[i]
-		}
+	if i, ok := s.at[id]; ok && !s.ops[i].Status.Phase.IsTerminal() {
+		return &s.ops[i]
 	}
 	return nil
 }
@@ -65,7 +63,11 @@ func (s *step) learn(op *Operation, t *opTrack, r ProgressResult) {
 			t.odd = fmt.Errorf("%w: state %q", ErrUnknownState, r.Progress.State)
 			s.note(*op, t.odd)
 		}
-		s.edit(op, func(e *edit) { e.progress, e.at = &r.Progress, now })
+		p, err := r.Progress.storable()
+		if err != nil {
+			s.note(*op, err)
+		}
+		s.edit(op, func(e *edit) { e.progress, e.at = &p, now })
 		return
 	case IsPermanent(r.Err):
 		s.edit(op, func(e *edit) { e.end, e.detail = PhaseFailed, r.Err.Error() })
@@ -87,8 +89,10 @@ func (s *step) stop(op *Operation, reason string) {
 	if op.Status.CancelRequested != nil {
 		return
 	}
-	s.edit(op, func(e *edit) { e.reason, e.requestedAt = reason, s.p.opts.Clock() })
-	s.track.ops[op.ID].due = time.Now()
+	now := s.p.opts.Clock()
+	s.track.ops[op.ID].asked = now
+	s.edit(op, func(e *edit) { e.reason, e.requestedAt = reason, now })
+	s.makeDue(*op)
 }
 
 // abandon ends an operation that was asked to stop and did not confirm it.

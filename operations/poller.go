@@ -38,7 +38,8 @@ type Result struct {
 type Note struct {
 	// OperationID and Action say which operation it is about; both are empty when it is about the record.
 	OperationID, Action string
-	// Err is an action's error, a [PanicError], [ErrAbandonedCallback], [ErrUnknownState] or a store's error.
+	// Err is an action's error, a [PanicError], [ErrAbandonedCallback], [ErrUnknownState], what of an answer could not
+	// be kept ([ErrMalformed], [ErrTooLarge]), or a store's error.
 	Err error
 }
 
@@ -87,13 +88,20 @@ func (p *Poller) Step(ctx context.Context, key Key) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("poll operations: %w", err)
 	}
+	var res Result
+	defer func() { p.leave(key, k, res.Done) }() // also when a hook ends the goroutine
 	s := &step{p: p, key: key, track: k}
-	res, err := s.run(ctx)
-	p.leave(key, k, err == nil && res.Done)
-	if err != nil {
-		return res, fmt.Errorf("poll operations: %w", err)
+	err = contain(func() (err error) {
+		res, err = s.run(ctx)
+		return err
+	})
+	if err == nil {
+		return res, nil
 	}
-	return res, nil
+	if res.RequeueAfter == 0 {
+		res.RequeueAfter = p.opts.Slow
+	}
+	return res, fmt.Errorf("poll operations: %w", err)
 }
 
 // Run steps until no operation of the key runs any more. It rides out errors of Step for ErrorBudget; a record of
@@ -155,7 +163,7 @@ func (p *Poller) sleep(ctx context.Context, key Key, d time.Duration) error {
 // Cancel goes by what the store holds, so it can be called in another process than the one that steps, which hears of
 // it when it writes next, after its ReadInterval at the latest.
 func (p *Poller) Cancel(ctx context.Context, key Key, reason string, ids ...string) error {
-	if err := p.request(ctx, key, reason, ids); err != nil {
+	if err := contain(func() error { return p.request(ctx, key, reason, ids) }); err != nil {
 		return fmt.Errorf("cancel: %w", err)
 	}
 	p.Wake(key, ids...)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -21,7 +20,9 @@ type step struct {
 	track *keyTrack
 
 	rec     Record
-	ops     []Operation // those that run, as committed with the edits applied
+	ops     []Operation    // those that run, as committed with the edits applied
+	at      map[string]int // their places in ops
+	agenda  agenda
 	answers chan answers
 	flying  map[string]int // questions on their way, by action
 	total   int            // of these
@@ -37,9 +38,9 @@ func (s *step) run(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	s.answers, s.flying = make(chan answers), map[string]int{}
+	defer s.join()
 	s.see(rec)
-	s.answers = make(chan answers)
-	s.flying = map[string]int{}
 	s.until = time.Now().Add(s.p.opts.CallTimeout + s.p.opts.CallGrace)
 	if err = s.listen(ctx); err == nil {
 		err = s.poll(ctx)
@@ -113,29 +114,53 @@ func (s *step) poll(ctx context.Context) error {
 	}
 }
 
+// join waits for the questions that are on their way when something panicked, and drops the answers.
+func (s *step) join() {
+	if s.total == 0 {
+		return
+	}
+	for ; s.total > 0; s.total-- {
+		a := <-s.answers
+		for _, id := range a.ids {
+			if t := s.track.ops[id]; t != nil {
+				t.call = a.abandoned
+			}
+		}
+	}
+	for _, t := range s.track.ops {
+		t.waiting = false
+	}
+}
+
 // see takes over a committed record.
 func (s *step) see(rec Record) {
-	s.rec, s.ops = rec, s.ops[:0]
-	running := map[string]struct{}{}
+	s.rec, s.ops, s.agenda = rec, s.ops[:0], agenda{}
+	s.at = make(map[string]int, len(s.at))
 	for _, ref := range rec.List.ops {
 		if ref.Status.Phase.IsTerminal() {
 			continue
 		}
 		op := ref.clone()
-		running[op.ID] = struct{}{}
-		if _, ok := s.track.ops[op.ID]; !ok {
-			s.track.ops[op.ID] = &opTrack{seen: s.p.opts.Clock(), due: time.Now()}
+		t, ok := s.track.ops[op.ID]
+		if !ok {
+			t = &opTrack{seen: s.p.opts.Clock(), due: time.Now()}
+			s.track.ops[op.ID] = t
 			if !op.Status.Phase.IsKnown() {
 				s.note(op, fmt.Errorf("%w: phase %q", ErrUnknownState, op.Status.Phase))
 			}
 		}
+		if op.Status.CancelRequested != nil && t.asked.IsZero() {
+			t.asked = s.p.opts.Clock()
+		}
 		if e := s.track.edits[op.ID]; e != nil {
 			op.Status = e.apply(op.Status)
 		}
+		s.at[op.ID] = len(s.ops)
 		s.ops = append(s.ops, op)
+		s.plan(op)
 	}
 	for id := range s.track.ops {
-		if _, ok := running[id]; !ok {
+		if _, ok := s.at[id]; !ok {
 			delete(s.track.ops, id)
 			delete(s.track.edits, id)
 		}
@@ -144,13 +169,24 @@ func (s *step) see(rec Record) {
 
 // wake makes due what Wake was called for.
 func (s *step) wake() {
-	for _, id := range s.p.takeWoken(s.track) {
-		for opID, t := range s.track.ops {
-			if id == "" || id == opID {
-				t.due = time.Now()
-			}
+	woken := s.p.takeWoken(s.track)
+	if _, all := woken[""]; all {
+		for i := range s.ops {
+			s.makeDue(s.ops[i])
+		}
+		return
+	}
+	for id := range woken {
+		if op := s.running(id); op != nil {
+			s.makeDue(*op)
 		}
 	}
+}
+
+// makeDue lets the operation be asked about now.
+func (s *step) makeDue(op Operation) {
+	s.track.ops[op.ID].due = time.Now()
+	s.plan(op)
 }
 
 // ask sends every question that is due and that its action has room for, the longest due first.
@@ -159,19 +195,25 @@ func (s *step) ask(ctx context.Context) {
 	if now.After(s.until) {
 		return
 	}
-	due := make([]*Operation, 0, len(s.ops))
-	for i := range s.ops {
-		if s.prepare(&s.ops[i]) && !s.dueAt(s.ops[i]).After(now) {
-			due = append(due, &s.ops[i])
+	for {
+		id, ok := s.agenda.due(now, s.track.ops)
+		if !ok {
+			break
+		}
+		if op := s.running(id); op != nil && s.prepare(op) {
+			s.agenda.ready(op.Action, id)
 		}
 	}
-	slices.SortStableFunc(due, func(a, b *Operation) int { return s.dueAt(*a).Compare(s.dueAt(*b)) })
-	for _, op := range due {
-		t := s.track.ops[op.ID]
-		if t.waiting || s.flying[op.Action] >= s.limit(op.Action) {
-			continue
+	for _, action := range s.agenda.actions() {
+		for s.flying[action] < s.limit(action) {
+			id, ok := s.agenda.next(action)
+			if !ok {
+				break
+			}
+			if op := s.running(id); op != nil && !s.track.ops[id].waiting {
+				s.send(ctx, s.question(op))
+			}
 		}
-		s.send(ctx, s.question(op))
 	}
 }
 
@@ -202,6 +244,7 @@ func (s *step) prepare(op *Operation) bool {
 		s.note(*op, ErrAbandonedCallback)
 		t.due = time.Now().Add(s.p.opts.Slow)
 	}
+	s.plan(*op)
 	return false
 }
 

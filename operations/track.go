@@ -16,15 +16,17 @@ type keyTrack struct {
 
 	// The following is protected by Poller.mu.
 	users int
-	woken []string // operations to ask about now; an empty ID means all
+	woken map[string]struct{} // operations to ask about now; an empty ID means all
 	bell  chan struct{}
 }
 
 // opTrack is what the poller remembers of an operation that runs.
 type opTrack struct {
 	seen    time.Time // by the poller's Clock
+	asked   time.Time // to stop, as first seen by the poller's Clock
 	due     time.Time // of the next question
 	waiting bool      // a question is on its way
+	turn    int       // raised with every place in the agenda; only the last one counts
 
 	errs     int // in a row
 	firstErr time.Time
@@ -90,7 +92,12 @@ func (p *Poller) Wake(key Key, ids ...string) {
 	if len(ids) == 0 {
 		ids = []string{""}
 	}
-	k.woken = append(k.woken, ids...)
+	if k.woken == nil {
+		k.woken = map[string]struct{}{}
+	}
+	for _, id := range ids {
+		k.woken[id] = struct{}{}
+	}
 	select {
 	case k.bell <- struct{}{}:
 	default: // it rings already
@@ -108,7 +115,7 @@ func (p *Poller) bell(key Key) <-chan struct{} {
 }
 
 // takeWoken returns what Wake was called with since the last time.
-func (p *Poller) takeWoken(k *keyTrack) []string {
+func (p *Poller) takeWoken(k *keyTrack) map[string]struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ids := k.woken
