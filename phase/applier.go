@@ -1,6 +1,7 @@
 package phase
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,16 @@ type ApplierOptions[P ~string] struct {
 	Clock func() time.Time
 	// RetryFor bounds the time of one call of Apply, Advance or Load, retries included. Defaults to one minute.
 	RetryFor time.Duration
+	// MaxFinalize bounds how long the last steps may wait for a record that cannot be saved. If a finalizing phase has lasted
+	// that long, an Apply or Advance from it whose record cannot be saved ends the object alone, with
+	// [ReasonStoreUnavailable]: as EventFailed does after a cancel or a fatal error, else as EventPartiallyFailed does; never
+	// as a success. It then returns the new state and [ErrStoreUnavailable]; such a call may take twice RetryFor. An Apply from
+	// the state that Load returns with an error of the record does so too.
+	//
+	// The start is recorded with the change to finalizing, in the record and in objects that keep [State.Finalizing]. A record
+	// of an earlier change, or without the field, counts from its last change. If neither can be read nothing is ended.
+	// Zero: no bound, and the start is not recorded. It needs a Record.
+	MaxFinalize time.Duration
 	// Hooks are told what happened.
 	Hooks Hooks[P]
 }
@@ -37,12 +48,13 @@ type Applier[P ~string] struct {
 	clock    func() time.Time
 	retryFor time.Duration
 	attempt  time.Duration // bound of one read or write
+	maxFinal time.Duration // 0: no bound
 	hooks    Hooks[P]
 	journal  journal[P]
 }
 
-// NewApplier returns an Applier for one object. A nil machine or object, a negative RetryFor and an Owner that is not UTF-8
-// are [ErrInvalid]; all faults are joined.
+// NewApplier returns an Applier for one object. A nil machine or object, a negative RetryFor or MaxFinalize, a MaxFinalize
+// without a Record and an Owner that is not UTF-8 are [ErrInvalid]; all faults are joined.
 func NewApplier[P ~string](m *Machine[P], object Object[P], opts ApplierOptions[P]) (*Applier[P], error) {
 	var faults []error
 	if m == nil {
@@ -53,6 +65,12 @@ func NewApplier[P ~string](m *Machine[P], object Object[P], opts ApplierOptions[
 	}
 	if opts.RetryFor < 0 {
 		faults = append(faults, fmt.Errorf("%w applier: RetryFor is negative: %v", ErrInvalid, opts.RetryFor))
+	}
+	switch {
+	case opts.MaxFinalize < 0:
+		faults = append(faults, fmt.Errorf("%w applier: MaxFinalize is negative: %v", ErrInvalid, opts.MaxFinalize))
+	case opts.MaxFinalize > 0 && opts.Record == nil:
+		faults = append(faults, fmt.Errorf("%w applier: MaxFinalize is %v and there is no Record", ErrInvalid, opts.MaxFinalize))
 	}
 	if !utf8.ValidString(opts.Owner) {
 		faults = append(faults, fmt.Errorf("%w applier: Owner is not UTF-8: %q", ErrInvalid, opts.Owner))
@@ -67,7 +85,7 @@ func NewApplier[P ~string](m *Machine[P], object Object[P], opts ApplierOptions[
 	}
 	a := &Applier[P]{
 		machine: m, object: object, record: opts.Record, owner: opts.Owner,
-		clock: opts.Clock, retryFor: opts.RetryFor, hooks: opts.Hooks,
+		clock: opts.Clock, retryFor: opts.RetryFor, maxFinal: opts.MaxFinalize, hooks: opts.Hooks,
 	}
 	if a.clock == nil {
 		a.clock = time.Now
@@ -84,7 +102,7 @@ func (a *Applier[P]) Machine() *Machine[P] { return a.machine }
 
 // Apply moves the object from the given state, as Load or Apply returned it, by the event. It saves the record, then
 // writes the object if it is still in that phase, then calls the hooks, and returns the new state. On an error it returns
-// from; then call Load before anything else, also in a new process.
+// from, except with [ErrStoreUnavailable]; then call Load before anything else, also in a new process.
 //
 // Reason says why; see [SplitReason] for its form. It may be empty; what is not UTF-8 in it is replaced. EventCancel and EventFatal always record the reasons
 // [ReasonCanceled] and [ReasonFatal] (or ReasonStoreUnavailable if it says so), with the text as message. A reason recorded
@@ -95,7 +113,8 @@ func (a *Applier[P]) Machine() *Machine[P] { return a.machine }
 //
 // [*IllegalTransitionError]: nothing was written. [*ConflictError]: somebody else was first. Transient errors, writes
 // without an answer and other changes of the object are dealt with until ctx ends or RetryFor has passed ([ErrGaveUp]);
-// the last error is wrapped. [ErrUnknownOutcome] then says that the change may have been written.
+// the last error is wrapped. [ErrUnknownOutcome] then says that the change may have been written. [ErrStoreUnavailable]: see
+// ApplierOptions.MaxFinalize.
 func (a *Applier[P]) Apply(ctx context.Context, from State[P], ev Event, reason string) (_ State[P], err error) {
 	defer recovered(ctx, &err)
 	word, message := eventReason(ev, reason)
@@ -149,13 +168,15 @@ func (a *Applier[P]) apply(ctx context.Context, from State[P], ev Event, reason,
 	defer cancel()
 	if a.record != nil {
 		if err := a.save(bounded, c); err != nil {
-			return from, fmt.Errorf("apply %s in phase %q: %w", ev, c.From, err)
+			next, err := a.unsaved(ctx, from, c, err)
+			return next, fmt.Errorf("apply %s in phase %q: %w", ev, c.From, err)
 		}
 	}
 	next, err := a.bring(ctx, bounded, from, c)
 	if err != nil {
 		return from, fmt.Errorf("apply %s in phase %q: %w", ev, c.From, err)
 	}
+	next.Finalizing = cmp.Or(next.Finalizing, c.Finalizing) // objects need not keep it
 	return next, nil
 }
 
@@ -178,6 +199,9 @@ func (a *Applier[P]) change(from State[P], ev Event, reason, message string) (Ch
 	}
 	if c.Started.IsZero() && !c.Terminal && a.machine.Class(to) > ClassReady {
 		c.Started = c.At
+	}
+	if a.maxFinal > 0 && a.machine.IsFinalizing(to) {
+		c.Finalizing = cmp.Or(from.Finalizing, c.At)
 	}
 	return c, nil
 }

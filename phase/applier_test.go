@@ -308,12 +308,12 @@ func TestUnknownPhaseIsLeftAlone(t *testing.T) {
 func TestNewApplierRefuses(t *testing.T) {
 	t.Parallel()
 	_, err := phase.NewApplier(nil, nil, phase.ApplierOptions[MyPhase]{
-		RetryFor: -time.Second, Owner: "a\xff", Record: phase.NewDocumentRecord[MyPhase](nil, ""),
+		RetryFor: -time.Second, MaxFinalize: -time.Hour, Owner: "a\xff", Record: phase.NewDocumentRecord[MyPhase](nil, ""),
 	})
 	if !errors.Is(err, phase.ErrInvalid) {
 		t.Fatalf("NewApplier = %v, want ErrInvalid", err)
 	}
-	for _, part := range []string{"machine", "object", "RetryFor", "Owner", "Record", "document", "uid"} {
+	for _, part := range []string{"machine", "object", "RetryFor", "MaxFinalize", "Owner", "Record", "document", "uid"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("NewApplier = %v, want it to name %s", err, part)
 		}

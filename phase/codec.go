@@ -14,24 +14,26 @@ const (
 // recordJSON is the stored form of a change. It is a contract between releases: fields may be added to version 1 if an
 // older release may ignore them; else the version is raised, and older releases refuse the record.
 type recordJSON struct {
-	Version  int       `json:"version"`
-	UID      string    `json:"uid"`
-	From     string    `json:"from"`
-	To       string    `json:"to"`
-	Event    Event     `json:"event,omitempty"`
-	Reason   string    `json:"reason,omitempty"`
-	Message  string    `json:"message,omitempty"`
-	Owner    string    `json:"owner,omitempty"`
-	At       time.Time `json:"at"`
-	Started  time.Time `json:"started,omitzero"`
-	Terminal bool      `json:"terminal,omitempty"`
+	Version    int       `json:"version"`
+	UID        string    `json:"uid"`
+	From       string    `json:"from"`
+	To         string    `json:"to"`
+	Event      Event     `json:"event,omitempty"`
+	Reason     string    `json:"reason,omitempty"`
+	Message    string    `json:"message,omitempty"`
+	Owner      string    `json:"owner,omitempty"`
+	At         time.Time `json:"at"`
+	Started    time.Time `json:"started,omitzero"`
+	Finalizing time.Time `json:"finalizing,omitzero"` // added later: a release that does not know it drops it
+	Terminal   bool      `json:"terminal,omitempty"`
 }
 
 // encodeRecord refuses what decodeRecord would refuse or return as another change: such a record would stop the work for good.
 func encodeRecord[P ~string](uid string, c Change[P]) ([]byte, error) {
 	data, err := json.Marshal(recordJSON{
 		Version: recordVersion, UID: uid, From: string(c.From), To: string(c.To), Event: c.Event,
-		Reason: c.Reason, Message: c.Message, Owner: c.Owner, At: c.At, Started: c.Started, Terminal: c.Terminal,
+		Reason: c.Reason, Message: c.Message, Owner: c.Owner, At: c.At, Started: c.Started,
+		Finalizing: c.Finalizing, Terminal: c.Terminal,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode phase record: %w: %w", ErrInvalid, err)
@@ -68,6 +70,6 @@ func decodeRecord[P ~string](uid string, data []byte) (Change[P], error) {
 	}
 	return Change[P]{
 		From: P(r.From), To: P(r.To), Event: r.Event, UID: r.UID, Reason: r.Reason, Message: r.Message, Owner: r.Owner,
-		At: r.At, Started: r.Started, Terminal: r.Terminal,
+		At: r.At, Started: r.Started, Finalizing: r.Finalizing, Terminal: r.Terminal,
 	}, nil
 }

@@ -1,6 +1,7 @@
 package phase
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func (a *Applier[P]) converge(ctx, bounded context.Context, state State[P]) (_ S
 	}
 	step, c := a.machine.judge(state, rec, ok)
 	if step == agree {
-		return withReason(state, rec), false, nil
+		return a.withRecord(state, rec), false, nil
 	}
 	log := logr.FromContextOrDiscard(ctx)
 	log.Info("phase of object and record differ", "object", string(state.Phase), "record", string(rec.To), "follows", step.String())
@@ -91,13 +92,19 @@ func (a *Applier[P]) converge(ctx, bounded context.Context, state State[P]) (_ S
 	case err != nil:
 		return state, false, err
 	}
-	return withReason(next, rec), false, nil
+	return a.withRecord(next, rec), false, nil
 }
 
-// withReason takes the reason from the record where the object keeps none.
-func withReason[P ~string](state State[P], rec Change[P]) State[P] {
-	if state.Reason == "" && state.Message == "" && state.Phase == rec.To {
+// withRecord takes the reason and the start of the last steps from the record where the object keeps none.
+func (a *Applier[P]) withRecord(state State[P], rec Change[P]) State[P] {
+	if state.Phase != rec.To {
+		return state
+	}
+	if state.Reason == "" && state.Message == "" {
 		state.Reason, state.Message = rec.Reason, rec.Message
+	}
+	if a.maxFinal > 0 && a.machine.IsFinalizing(rec.To) {
+		state.Finalizing = cmp.Or(state.Finalizing, rec.Finalizing, rec.At)
 	}
 	return state
 }
@@ -142,6 +149,9 @@ func (m *Machine[P]) judge(state State[P], rec Change[P], ok bool) (verdict, Cha
 	c := Change[P]{
 		From: rec.To, To: state.Phase, UID: state.UID, Reason: state.Reason, Message: state.Message, Owner: state.Owner,
 		At: state.Completed, Started: state.Started, Terminal: ended,
+	}
+	if m.IsFinalizing(state.Phase) {
+		c.Finalizing = state.Finalizing
 	}
 	if !ok {
 		c.From = m.initial

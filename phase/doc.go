@@ -24,7 +24,7 @@
 //     [*ConflictError] that names the winner.
 //   - The record is written first. Whatever write fails, or gets no answer, the object is never ahead of the record, and
 //     [Applier.Load] brings the two together. The one exception is an object that was ended with
-//     [ReasonStoreUnavailable]: the record follows it. With competing owners this needs a Document whose Save is
+//     [ReasonStoreUnavailable], after ApplierOptions.MaxFinalize: the record follows it. With competing owners this needs a Document whose Save is
 //     conditional; without, the two may part for a moment, and Load still brings them together with no failure lost.
 //   - A write without an answer is never repeated before the object is read; our own change found there is success.
 //   - A terminal change has a completion time, and is observed once by the process that wrote it, if it lives: at the latest

@@ -35,6 +35,9 @@ var (
 	ErrForeignRecord = errors.New("foreign record")
 	// ErrGaveUp: the time for retries (ApplierOptions.RetryFor) has passed.
 	ErrGaveUp = errors.New("gave up")
+	// ErrStoreUnavailable: the last steps have lasted for ApplierOptions.MaxFinalize and the record cannot be saved, so the
+	// object alone was ended, with [ReasonStoreUnavailable]. Call Load later to make the record follow.
+	ErrStoreUnavailable = errors.New("store unavailable")
 	// ErrPanic: an Object, a Record or a Clock panicked. Whether a write was done is not known.
 	ErrPanic = errors.New("panic in a callback")
 )

@@ -19,6 +19,8 @@ type State[P ~string] struct {
 	Reason, Message string
 	// Started is when items were first processed, Completed when the work ended; zero if not yet.
 	Started, Completed time.Time
+	// Finalizing is when the last steps began; zero if not yet, or if nobody recorded it (see ApplierOptions.MaxFinalize).
+	Finalizing time.Time
 }
 
 // Change is one step of a piece of work, as it is recorded, written and observed.
@@ -33,6 +35,8 @@ type Change[P ~string] struct {
 	At time.Time
 	// Started is the object's start time after the change; zero if no item was processed yet.
 	Started time.Time
+	// Finalizing is when the last steps began, if that is recorded; zero in every change that does not lead to them.
+	Finalizing time.Time
 	// Terminal says that To ends the work.
 	Terminal bool
 }
@@ -46,6 +50,9 @@ func (c Change[P]) Result(old State[P]) State[P] {
 	}
 	if !c.Started.IsZero() {
 		old.Started = c.Started
+	}
+	if !c.Finalizing.IsZero() {
+		old.Finalizing = c.Finalizing
 	}
 	if c.Terminal {
 		old.Completed = c.At

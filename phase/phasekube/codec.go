@@ -38,6 +38,7 @@ func (o *Object[P]) state(obj *unstructured.Unstructured) (phase.State[P], error
 		Phase: P(text(o.paths.phase)), UID: string(obj.GetUID()), Version: obj.GetResourceVersion(),
 		Owner: text(o.paths.owner), Reason: text(o.paths.reason), Message: text(o.paths.message),
 		Started: when(o.paths.started), Completed: when(o.paths.completed),
+		Finalizing: when(o.paths.finalizing),
 	}
 	if o.paths.reason == nil {
 		state.Reason, state.Message = phase.SplitReason(state.Message)
@@ -60,6 +61,9 @@ func (o *Object[P]) patch(old phase.State[P], c phase.Change[P]) map[string]any 
 	}
 	if !c.Started.IsZero() {
 		put(patch, o.paths.started, c.Started.UTC().Format(time.RFC3339))
+	}
+	if !c.Finalizing.IsZero() {
+		put(patch, o.paths.finalizing, c.Finalizing.UTC().Format(time.RFC3339))
 	}
 	if c.Terminal {
 		put(patch, o.paths.completed, c.At.UTC().Format(time.RFC3339))

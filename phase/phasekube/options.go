@@ -30,10 +30,13 @@ type Fields struct {
 	Owner     string
 	Started   string // RFC 3339, to the second
 	Completed string // RFC 3339, to the second
+	// Finalizing is RFC 3339, to the second, and written only with phase.ApplierOptions.MaxFinalize.
+	Finalizing string
 }
 
 // VeleroFields returns the fields of Velero's backups and restores: status.phase, status.failureReason for reason and
-// message, status.startTimestamp and status.completionTimestamp. They have none for the owner.
+// message, status.startTimestamp and status.completionTimestamp. They have none for the owner and
+// for the start of finalizing; an annotation can keep these.
 func VeleroFields() Fields {
 	return Fields{
 		Phase: "status.phase", Message: "status.failureReason",
@@ -41,18 +44,18 @@ func VeleroFields() Fields {
 	}
 }
 
-// ConfigMapFields returns the keys of [NewConfigMap]: phase, reason, message, owner, startTimestamp and
-// completionTimestamp in data.
+// ConfigMapFields returns the keys of [NewConfigMap]: phase, reason, message, owner, startTimestamp, completionTimestamp and
+// finalizingTimestamp in data.
 func ConfigMapFields() Fields {
 	return Fields{
 		Phase: "data.phase", Reason: "data.reason", Message: "data.message", Owner: "data.owner",
-		Started: "data.startTimestamp", Completed: "data.completionTimestamp",
+		Started: "data.startTimestamp", Completed: "data.completionTimestamp", Finalizing: "data.finalizingTimestamp",
 	}
 }
 
 // paths are Fields taken apart; nil where there is no path.
 type paths struct {
-	phase, reason, message, owner, started, completed []string
+	phase, reason, message, owner, started, completed, finalizing []string
 }
 
 func (f Fields) parse(statusOnly bool) (paths, error) {
@@ -69,6 +72,7 @@ func (f Fields) parse(statusOnly bool) (paths, error) {
 		{"Owner", f.Owner, &p.owner},
 		{"Started", f.Started, &p.started},
 		{"Completed", f.Completed, &p.completed},
+		{"Finalizing", f.Finalizing, &p.finalizing},
 	} {
 		if field.path == "" {
 			if field.name == "Phase" {
