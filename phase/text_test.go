@@ -16,29 +16,29 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 	const bad = "driver says \xff\xfe, twice \xff"
 	tests := map[string]struct {
 		object phase.State[MyPhase]
-		apply  func(a *phase.Applier[MyPhase], t *testing.T, s phase.State[MyPhase]) (phase.State[MyPhase], error)
+		apply  func(t *testing.T, a *phase.Applier[MyPhase], s phase.State[MyPhase]) (phase.State[MyPhase], error)
 	}{
 		"the reason of an event": {
 			phase.State[MyPhase]{Phase: phase.InProgress},
-			func(a *phase.Applier[MyPhase], t *testing.T, s phase.State[MyPhase]) (phase.State[MyPhase], error) {
+			func(t *testing.T, a *phase.Applier[MyPhase], s phase.State[MyPhase]) (phase.State[MyPhase], error) {
 				return a.Apply(t.Context(), s, phase.EventFinalizePartiallyFailed, bad)
 			},
 		},
 		"the message of a tally": {
 			phase.State[MyPhase]{Phase: phase.InProgress},
-			func(a *phase.Applier[MyPhase], t *testing.T, s phase.State[MyPhase]) (phase.State[MyPhase], error) {
+			func(t *testing.T, a *phase.Applier[MyPhase], s phase.State[MyPhase]) (phase.State[MyPhase], error) {
 				return a.Advance(t.Context(), s, phase.Tally{Fatal: true, Message: bad})
 			},
 		},
 		"a reason that is long": {
 			phase.State[MyPhase]{Phase: phase.InProgress},
-			func(a *phase.Applier[MyPhase], t *testing.T, s phase.State[MyPhase]) (phase.State[MyPhase], error) {
+			func(t *testing.T, a *phase.Applier[MyPhase], s phase.State[MyPhase]) (phase.State[MyPhase], error) {
 				return a.Apply(t.Context(), s, phase.EventFatal, strings.Repeat(bad, 1000))
 			},
 		},
 		"the object": {
 			phase.State[MyPhase]{Phase: phase.FinalizingPartiallyFailed, Reason: "Odd\xff", Message: bad, Owner: "o\xff"},
-			func(a *phase.Applier[MyPhase], t *testing.T, s phase.State[MyPhase]) (phase.State[MyPhase], error) {
+			func(t *testing.T, a *phase.Applier[MyPhase], s phase.State[MyPhase]) (phase.State[MyPhase], error) {
 				return a.Advance(t.Context(), s, phase.Tally{})
 			},
 		},
@@ -55,7 +55,7 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 					t.Fatalf("Load with the answer of the record lost: %v", err)
 				}
 				doc.save = []error{errors.New("connection reset")}
-				next, err := tc.apply(a, t, state)
+				next, err := tc.apply(t, a, state)
 				if err != nil || next.Phase == state.Phase || strings.Contains(next.Message, "\xff") || len(next.Message) > 4096 {
 					t.Fatalf("with the answer of the record lost: %+v, %v", next, err)
 				}

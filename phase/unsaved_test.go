@@ -276,7 +276,6 @@ func TestMaxFinalizeKeepsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		b.doc.paper.save, b.doc.dead = nil, nil
 		b.doc.full = phase.Transient(full)
 		time.AfterFunc(time.Second, cancel)
 		if _, err = a.Advance(ctx, state, phase.Tally{}); !errors.Is(err, context.Canceled) || errors.Is(err, phase.ErrStoreUnavailable) {
