@@ -1,6 +1,7 @@
 package phase_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -16,30 +17,30 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 	const bad = "driver says \xff\xfe, twice \xff"
 	tests := map[string]struct {
 		object phase.State[MyPhase]
-		apply  func(t *testing.T, a *phase.Applier[MyPhase], s phase.State[MyPhase]) (phase.State[MyPhase], error)
+		apply  func(ctx context.Context, a *phase.Applier[MyPhase], s phase.State[MyPhase]) (phase.State[MyPhase], error)
 	}{
 		"the reason of an event": {
 			phase.State[MyPhase]{Phase: phase.InProgress},
-			func(t *testing.T, a *phase.Applier[MyPhase], s phase.State[MyPhase]) (phase.State[MyPhase], error) {
-				return a.Apply(t.Context(), s, phase.EventFinalizePartiallyFailed, bad)
+			func(ctx context.Context, a *phase.Applier[MyPhase], s phase.State[MyPhase]) (phase.State[MyPhase], error) {
+				return a.Apply(ctx, s, phase.EventFinalizePartiallyFailed, bad)
 			},
 		},
 		"the message of a tally": {
 			phase.State[MyPhase]{Phase: phase.InProgress},
-			func(t *testing.T, a *phase.Applier[MyPhase], s phase.State[MyPhase]) (phase.State[MyPhase], error) {
-				return a.Advance(t.Context(), s, phase.Tally{Fatal: true, Message: bad})
+			func(ctx context.Context, a *phase.Applier[MyPhase], s phase.State[MyPhase]) (phase.State[MyPhase], error) {
+				return a.Advance(ctx, s, phase.Tally{Fatal: true, Message: bad})
 			},
 		},
 		"a reason that is long": {
 			phase.State[MyPhase]{Phase: phase.InProgress},
-			func(t *testing.T, a *phase.Applier[MyPhase], s phase.State[MyPhase]) (phase.State[MyPhase], error) {
-				return a.Apply(t.Context(), s, phase.EventFatal, strings.Repeat(bad, 1000))
+			func(ctx context.Context, a *phase.Applier[MyPhase], s phase.State[MyPhase]) (phase.State[MyPhase], error) {
+				return a.Apply(ctx, s, phase.EventFatal, strings.Repeat(bad, 1000))
 			},
 		},
 		"the object": {
 			phase.State[MyPhase]{Phase: phase.FinalizingPartiallyFailed, Reason: "Odd\xff", Message: bad, Owner: "o\xff"},
-			func(t *testing.T, a *phase.Applier[MyPhase], s phase.State[MyPhase]) (phase.State[MyPhase], error) {
-				return a.Advance(t.Context(), s, phase.Tally{})
+			func(ctx context.Context, a *phase.Applier[MyPhase], s phase.State[MyPhase]) (phase.State[MyPhase], error) {
+				return a.Advance(ctx, s, phase.Tally{})
 			},
 		},
 	}
@@ -55,7 +56,7 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 					t.Fatalf("Load with the answer of the record lost: %v", err)
 				}
 				doc.save = []error{errors.New("connection reset")}
-				next, err := tc.apply(t, a, state)
+				next, err := tc.apply(t.Context(), a, state)
 				if err != nil || next.Phase == state.Phase || strings.Contains(next.Message, "\xff") || len(next.Message) > 4096 {
 					t.Fatalf("with the answer of the record lost: %+v, %v", next, err)
 				}
