@@ -31,10 +31,10 @@ func (w *Waiter) earlyOf(ref Ref, id identity) *early {
 	if !w.names.OwnsName(w.owner.UID, ref.Name) || w.added[id] {
 		return nil
 	}
-	e := w.early[ref]
+	e := w.early[id]
 	if e == nil {
 		e = &early{}
-		w.early[ref] = e
+		w.early[id] = e
 	}
 	return e
 }
@@ -56,26 +56,31 @@ func (w *Waiter) keepContent(vsc *Content) {
 
 // takeEarly gives an entry that is added what was told of it before.
 func (w *Waiter) takeEarly(e *entry, now time.Time) {
-	kept := w.early[e.state.Ref]
-	delete(w.early, e.state.Ref)
-	w.added[identify(e.state.UID, e.state.Ref)] = true
-	if kept == nil {
+	id := identify(e.state.UID, e.state.Ref)
+	kept := w.early[id]
+	delete(w.early, id)
+	w.added[id] = true
+	if kept == nil || !e.state.identified() && e.snapshot == nil { // the second is read first
 		return
 	}
-	if vs := kept.snapshot; vs != nil && vs.UID == e.state.UID {
-		e.snapshot = vs
+	if kept.snapshot != nil {
+		e.snapshot = kept.snapshot
 		if kept.gone {
 			w.confirmAt(e, now)
 		}
 	}
-	if vsc := kept.content; vsc != nil && vsc.Snapshot.is(e.state.Ref, e.state.UID) {
-		e.content = vsc
-	}
+	e.content = kept.content
 }
 
 // confirmAt asks for the snapshot by name out of turn.
 func (w *Waiter) confirmAt(e *entry, at time.Time) {
-	e.confirm, e.readSnapshot = true, at
-	w.read.due = append(w.read.due, e)
+	e.confirm = true
+	w.readSnapshotAt(e, at)
+}
+
+// readSnapshotAt asks for the snapshot out of turn.
+func (w *Waiter) readSnapshotAt(e *entry, at time.Time) {
+	e.readSnapshot = at
+	w.read.queue(e)
 	poke(w.wake)
 }

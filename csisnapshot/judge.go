@@ -29,17 +29,17 @@ type Look struct {
 // handle or a creation time stands beside it, unless it is newer than every error seen before the handle was.
 func Judge(before State, look Look) State {
 	s, vs, vsc := before, look.Snapshot, look.Content
-	if vs != nil && s.UID == "" && s.LastChange.IsZero() {
+	if vs != nil && !s.identified() {
 		s.UID = vs.UID
 	}
 	replaced := vs != nil && vs.UID != s.UID
 	if replaced {
 		vs = nil
 	}
-	if vsc != nil && !vsc.Snapshot.is(s.Ref, s.UID) {
+	never := vs == nil && !replaced && !s.identified()
+	if vsc != nil && (never || !vsc.Snapshot.is(s.Ref, s.UID)) {
 		vsc = nil
 	}
-	never := vs == nil && !replaced && s.UID == "" && s.LastChange.IsZero()
 	s.observe(vs, vsc, look.Now)
 	final := s.judgeErrors(vs, vsc, look)
 	s.End = nil
@@ -61,13 +61,14 @@ func Judge(before State, look Look) State {
 	return s
 }
 
-// is reports whether the reference is to the snapshot. Without a UID, as on fakes that give none, the name decides.
+// is reports whether the reference is to the snapshot. The UID decides; where neither has one, as on fakes, the name does.
 func (r SnapshotRef) is(ref Ref, uid types.UID) bool {
-	if uid != "" {
-		return r.UID == uid
-	}
-	return r.Namespace == ref.Namespace && r.Name == ref.Name
+	return r.UID == uid && (uid != "" || r.Namespace == ref.Namespace && r.Name == ref.Name)
 }
+
+// identified reports whether it is known which object the state is of: its UID is known, or it was looked at on a fake
+// that gives none. Before, no content can be said to be the snapshot's: the name may have been another's.
+func (s *State) identified() bool { return s.UID != "" || !s.LastChange.IsZero() }
 
 // observe takes over what the objects say, and latches the steps taken.
 func (s *State) observe(vs *Snapshot, vsc *Content, now time.Time) {

@@ -63,20 +63,27 @@ const (
 	contentsResource  = "volumesnapshotcontents"
 )
 
-// snapshotEvent takes in an event: of a deleted snapshot first what it was, then that it is gone. The event of one that
-// was not Terminating is confirmed by a read: it may only have lost the label by which it is watched.
+// snapshotEvent takes in an event: of a deleted snapshot first what it was, then that it is gone. Events may come late, so
+// that one of another object of the same name says nothing, and that a snapshot is gone or replaced is confirmed by a read:
+// it may also only have lost the label by which it is watched. Before it is known which object is meant, only reads count.
 func (w *Waiter) snapshotEvent(e Event[Snapshot], now time.Time) {
-	ref, vs := e.Object.Ref(), &e.Object
-	known := w.entries[ref]
+	vs, gone := &e.Object, e.Type == watch.Deleted
+	known := w.entries[vs.Ref()]
 	switch {
-	case e.Type != watch.Deleted:
-		w.sawSnapshot(ref, vs, now)
 	case known == nil:
-		w.keepSnapshot(vs, true)
+		w.keepSnapshot(vs, gone)
+	case !known.state.identified():
+		w.readSnapshotAt(known, now)
 	case known.state.UID != vs.UID:
+		if !gone {
+			w.confirmAt(known, now)
+		}
 	default:
-		w.sawSnapshot(ref, vs, now)
-		if !vs.Terminating() && !known.ended {
+		if !known.confirm {
+			known.readSnapshot = time.Time{}
+		}
+		w.sawSnapshot(known, vs, now)
+		if gone && !vs.Terminating() && !known.ended {
 			w.confirmAt(known, now)
 		}
 	}

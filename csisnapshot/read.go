@@ -27,6 +27,14 @@ func (c *readClock) added(now time.Time, s Schedule, quiet bool) {
 	}
 }
 
+// queue notes that the entry has something to be read out of turn.
+func (c *readClock) queue(e *entry) {
+	if !e.queued {
+		e.queued = true
+		c.due = append(c.due, e)
+	}
+}
+
 // restart polls now, and from here on by the schedule.
 func (c *readClock) restart(now time.Time) { c.epoch, c.poll = now, now }
 
@@ -125,9 +133,11 @@ func (w *Waiter) takeDue(namespaces map[string]bool, contents map[*entry]bool, n
 	for _, e := range w.read.due {
 		switch at := e.nextRead(); {
 		case e.ended || at.IsZero():
+			e.queued = false
 		case now.Before(at):
 			kept = append(kept, e)
 		default:
+			e.queued = false
 			taken = append(taken, e)
 			switch {
 			case !due(e.readSnapshot, now):
@@ -162,7 +172,7 @@ func (w *Waiter) rereadStream(s *stream, now time.Time) {
 		default:
 			continue
 		}
-		w.read.due = append(w.read.due, e)
+		w.read.queue(e)
 	}
 }
 

@@ -67,8 +67,8 @@ func (w *Waiter) again(out []*entry, now time.Time) {
 				e.readContent = now.Add(delay)
 			}
 		}
-		if !e.ended && !e.nextRead().IsZero() && !slices.Contains(w.read.due, e) {
-			w.read.due = append(w.read.due, e)
+		if !e.ended && !e.nextRead().IsZero() {
+			w.read.queue(e)
 		}
 	}
 	if failed {
@@ -81,7 +81,7 @@ func (w *Waiter) again(out []*entry, now time.Time) {
 // readSnapshots lists the owner's snapshots of a namespace. One that is missing is asked for by name before it counts
 // as gone: its label may have been removed.
 func (w *Waiter) readSnapshots(ctx context.Context, namespace string, safety bool) {
-	before := w.inNamespace(namespace)
+	before, began := w.inNamespace(namespace), time.Now()
 	found := map[Ref]*Snapshot{}
 	err := w.call(ctx, func(ctx context.Context) error {
 		clear(found)
@@ -104,7 +104,7 @@ func (w *Waiter) readSnapshots(ctx context.Context, namespace string, safety boo
 			missing = append(missing, ref)
 		default:
 			expected := e.readSnapshot.IsZero()
-			if w.sawSnapshot(ref, vs, now) && expected && safety && !s.polling {
+			if w.readOf(ref, vs, began, now) && expected && safety && !s.polling {
 				s.missed = sooner(s.missed, now)
 			}
 		}
@@ -121,6 +121,7 @@ func (w *Waiter) confirm(ctx context.Context, refs []Ref) {
 	for _, ref := range refs {
 		group.Go(func() error {
 			var vs Snapshot
+			began := time.Now()
 			err := w.call(ctx, func(ctx context.Context) (err error) {
 				vs, err = w.client.Snapshots().Get(ctx, ref.Namespace, ref.Name)
 				return err
@@ -130,9 +131,9 @@ func (w *Waiter) confirm(ctx context.Context, refs []Ref) {
 			defer w.mu.Unlock()
 			switch {
 			case err == nil:
-				w.sawSnapshot(ref, &vs, now)
+				w.readOf(ref, &vs, began, now)
 			case isGone(err):
-				w.sawSnapshot(ref, nil, now)
+				w.readOf(ref, nil, began, now)
 			default:
 				w.noteRead(w.stream(snapshotsResource, ref.Namespace), err, now)
 			}

@@ -34,8 +34,8 @@ type wantedContent struct {
 	name  string
 }
 
-// wantedContents are the entries still in want of their content. named is false if a name is not known, as on fakes
-// that give no UID.
+// wantedContents are the entries still in want of their content, but for those of which it is not known yet which object
+// is meant. named is false if a name is not known, as on fakes that give no UID.
 func (w *Waiter) wantedContents(entries []*entry) (wanted []wantedContent, named bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,6 +43,9 @@ func (w *Waiter) wantedContents(entries []*entry) (wanted []wantedContent, named
 	for _, e := range entries {
 		if e.ended || e.state.Cut {
 			e.readContent = time.Time{}
+			continue
+		}
+		if !e.state.identified() {
 			continue
 		}
 		c := wantedContent{entry: e, uid: e.state.UID, name: e.contentName()}

@@ -20,6 +20,7 @@ type entry struct {
 	ended    bool
 	// What has to be read out of turn, and from when on; zero: nothing.
 	readSnapshot, readContent time.Time
+	queued                    bool // among the reads out of turn
 	hinted                    bool // readContent was set once because the snapshot was ahead of its content
 	confirm                   bool // readSnapshot is by name: an event said that it is gone
 	deciding, decided         bool // the content is read before the snapshot counts as deleted; it was
@@ -80,7 +81,7 @@ func (w *Waiter) add(t Target, until Stage, now time.Time) *Pending {
 func (w *Waiter) expect(e *entry, t Target, now time.Time) {
 	if !t.Created || t.Snapshot == nil {
 		e.readSnapshot, e.readContent = now, now
-		w.read.due = append(w.read.due, e)
+		w.read.queue(e)
 	}
 	w.read.added(now, w.opts.Schedule, w.quiet())
 	w.checkBy(now.Add(w.opts.Timeout))
@@ -91,18 +92,23 @@ func (w *Waiter) expect(e *entry, t Target, now time.Time) {
 	}
 }
 
-// sawSnapshot takes in a snapshot that was read or told by an event; nil says that none has the name. It reports
-// whether that was news.
-func (w *Waiter) sawSnapshot(ref Ref, vs *Snapshot, now time.Time) (news bool) {
+// readOf takes in what a read begun at the time found of a snapshot; nil says that none has the name. A read that was
+// asked for after it began is still to be made. It reports whether the read told news.
+func (w *Waiter) readOf(ref Ref, vs *Snapshot, began, now time.Time) (news bool) {
 	e := w.entries[ref]
-	if e == nil {
-		if vs != nil {
-			w.keepSnapshot(vs, false)
-		}
+	if e == nil || began.Before(e.added) {
 		return false
 	}
+	if !e.readSnapshot.After(began) {
+		e.readSnapshot, e.confirm = time.Time{}, false
+	}
+	return w.sawSnapshot(e, vs, now)
+}
+
+// sawSnapshot takes in a snapshot and reports whether that was news.
+func (w *Waiter) sawSnapshot(e *entry, vs *Snapshot, now time.Time) (news bool) {
 	news = vs == nil || e.snapshot == nil || e.snapshot.ResourceVersion != vs.ResourceVersion
-	e.snapshot, e.gone, e.readSnapshot, e.confirm = vs, vs == nil, time.Time{}, false
+	e.snapshot, e.gone = vs, vs == nil
 	w.judge(e, now)
 	return news
 }
@@ -117,8 +123,8 @@ func (w *Waiter) sawContent(vsc *Content, gone bool, now time.Time) (news bool) 
 		w.keepContent(vsc)
 		return false
 	}
-	if !vsc.Snapshot.is(e.state.Ref, e.state.UID) {
-		return false
+	if !e.state.identified() || !vsc.Snapshot.is(e.state.Ref, e.state.UID) {
+		return false // its content is read after the snapshot
 	}
 	news = e.content == nil || e.content.ResourceVersion != vsc.ResourceVersion
 	e.content, e.readContent = vsc, time.Time{}
@@ -177,7 +183,7 @@ func (w *Waiter) hint(e *entry, now time.Time) {
 func (w *Waiter) readContentAt(e *entry, at time.Time) {
 	if e.readContent.IsZero() || e.readContent.After(at) {
 		e.readContent = at
-		w.read.due = append(w.read.due, e)
+		w.read.queue(e)
 		poke(w.wake)
 	}
 }

@@ -33,8 +33,8 @@ type Waiter struct {
 	stopped error // why Run has ended; nil while it may go on
 	entries map[Ref]*entry
 	uids    map[types.UID]*entry
-	early   map[Ref]*early    // told of before they were added
-	added   map[identity]bool // all that ever were
+	early   map[identity]*early // told of before they were added
+	added   map[identity]bool   // all that ever were
 	drivers map[string]*driverClock
 	streams []*stream
 	events  []event
@@ -62,7 +62,7 @@ func NewWaiter(c Client, opts WaitOptions, owner Owner, names Names, namespaces 
 		client: c, opts: opts.withDefaults(), owner: owner, names: names,
 		namespaces: slices.Compact(slices.Sorted(slices.Values(namespaces))),
 		opened:     make(chan struct{}), wake: make(chan struct{}, 1), tick: make(chan struct{}, 1), publishing: make(chan struct{}, 1),
-		entries: map[Ref]*entry{}, uids: map[types.UID]*entry{}, early: map[Ref]*early{}, added: map[identity]bool{}, drivers: map[string]*driverClock{},
+		entries: map[Ref]*entry{}, uids: map[types.UID]*entry{}, early: map[identity]*early{}, added: map[identity]bool{}, drivers: map[string]*driverClock{},
 	}
 	for _, namespace := range w.namespaces {
 		w.streams = append(w.streams, newStream(snapshotsResource, namespace))
