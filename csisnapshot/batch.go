@@ -23,6 +23,11 @@ func (r *run) runBatches(ctx context.Context) {
 			r.abortBatch(b, err)
 			continue
 		}
+		if r.dropStalled(b); b.settled(r) {
+			r.leave(b)
+			r.begin(b)
+			continue
+		}
 		freezes.Go(func() {
 			defer r.leave(b)
 			r.freezeBatch(ctx, b)
@@ -45,7 +50,28 @@ func (r *run) runUnhooked(ctx context.Context, b *batchRun) {
 		return
 	}
 	r.begin(b)
-	r.send(ctx, b)
+	r.send(ctx, b.unsent(r))
+}
+
+// dropStalled ends the volumes that would not be sent because their driver, or the API, has made no progress for too long.
+func (r *run) dropStalled(b *batchRun) {
+	for _, v := range b.unsent(r) {
+		select {
+		case <-r.waiter.Stalled(v.Driver):
+			r.waiter.Add(Target{Ref: v.ref, Driver: v.Driver}, StageCut)
+			continue
+		default:
+		}
+		if err := r.creates.stalled(v.Driver); err != nil {
+			r.failUnsent(v, err)
+		}
+	}
+}
+
+// settled reports whether each of the batch's volumes is cut or has failed, so that nothing is to be frozen for it.
+func (b *batchRun) settled(r *run) (settled bool) {
+	r.sig.read(func() { settled = b.open == 0 })
+	return settled
 }
 
 // mayFreeze waits until the batch's pods may be frozen, and counts them as frozen when it returns nil.
@@ -172,7 +198,8 @@ func (r *run) freezeBatch(ctx context.Context, b *batchRun) {
 		r.abortBatch(b, err)
 		return
 	}
-	r.send(ctx, b)
+	r.sig.update(func() { b.missEarly() })
+	r.send(ctx, b.unsent(r))
 	_ = r.sig.await(ctx, func() bool { return b.open == 0 || b.windows == 0 }) // whatever ends it, the pods are thawed
 }
 

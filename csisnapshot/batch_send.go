@@ -2,7 +2,9 @@ package csisnapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -10,10 +12,9 @@ import (
 // createWorkers is how many creates run at the same time without Options.Concurrency.
 const createWorkers = 16
 
-// send creates the batch's snapshots that do not exist and hands them to the waiter. It returns when all are sent or will
-// not be; with a limit of snapshots in flight that includes the wait for places.
-func (r *run) send(ctx context.Context, b *batchRun) {
-	r.sig.update(func() { b.missEarly() })
+// send creates snapshots and hands them to the waiter. It returns when all are sent or will not be; with a limit of
+// snapshots in flight that includes the wait for places.
+func (r *run) send(ctx context.Context, volumes []*volumeRun) {
 	workers := createWorkers
 	var places chan struct{}
 	if limit := r.s.opts.Concurrency; limit > 0 {
@@ -21,15 +22,15 @@ func (r *run) send(ctx context.Context, b *batchRun) {
 	}
 	var group errgroup.Group
 	group.SetLimit(workers)
-	for _, v := range b.unsent(r) {
+	for _, v := range volumes {
 		if err := r.podsOf(v); err != nil {
 			r.fail(v, err)
 			continue
 		}
-		window, done := v.window(ctx)
-		if err := v.place(window, places); err != nil {
+		window, done := r.window(ctx, v)
+		if err := r.place(v, window, places); err != nil {
 			done()
-			r.fail(v, fmt.Errorf("snapshot of claim %s: %w", v.key(), err))
+			r.failUnsent(v, err)
 			continue
 		}
 		group.Go(func() error {
@@ -67,22 +68,36 @@ func (r *run) podsOf(v *volumeRun) (err error) {
 	r.sig.read(func() {
 		for _, p := range v.pods {
 			if p.err != nil {
-				err = fmt.Errorf("snapshot of claim %s not taken: %w", v.key(), p.err)
+				err = fmt.Errorf("no snapshot taken: %w", p.err)
 			}
 		}
 	})
 	return err
 }
 
-// window is a context that ends when one of the volume's frozen pods is about to be thawed. It may end a moment after the
-// pod's own; [volumeRun.overdue] does not.
-func (v *volumeRun) window(ctx context.Context) (context.Context, func()) {
+// isFrozen reports whether a pod is frozen for the volume.
+func (r *run) isFrozen(v *volumeRun) (frozen bool) {
+	r.sig.read(func() {
+		for _, p := range v.pods {
+			frozen = frozen || !p.unhooked
+		}
+	})
+	return frozen
+}
+
+// window is a context that ends when one of the volume's frozen pods is about to be thawed, or creates have met trouble for
+// too long. It may end a moment after these; [run.overdue] does not.
+func (r *run) window(ctx context.Context, v *volumeRun) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	var stops []func() bool
+	ends := []context.Context{r.creates.of(v.Driver)} //nolint:contextcheck // it is one of what ends the window
 	for _, p := range v.pods {
 		if !p.unhooked {
-			stops = append(stops, context.AfterFunc(p.window, func() { cancel(context.Cause(p.window)) }))
+			ends = append(ends, p.window)
 		}
+	}
+	var stops []func() bool
+	for _, end := range ends {
+		stops = append(stops, context.AfterFunc(end, func() { cancel(context.Cause(end)) }))
 	}
 	return ctx, func() {
 		for _, stop := range stops {
@@ -93,9 +108,12 @@ func (v *volumeRun) window(ctx context.Context) (context.Context, func()) {
 }
 
 // overdue is why the volume may not be sent any more, nil while it may.
-func (v *volumeRun) overdue(window context.Context) error {
+func (r *run) overdue(v *volumeRun, window context.Context) error {
 	if window.Err() != nil {
 		return context.Cause(window)
+	}
+	if err := r.creates.stalled(v.Driver); err != nil { //nolint:contextcheck // the clock has a context of its own
+		return err
 	}
 	for _, p := range v.pods {
 		if !p.unhooked && p.window.Err() != nil {
@@ -106,8 +124,8 @@ func (v *volumeRun) overdue(window context.Context) error {
 }
 
 // place waits for a place among the snapshots in flight. A volume that gets none, or one too late, has given it back.
-func (v *volumeRun) place(window context.Context, places chan struct{}) error {
-	if err := v.overdue(window); err != nil || places == nil {
+func (r *run) place(v *volumeRun, window context.Context, places chan struct{}) error {
+	if err := r.overdue(v, window); err != nil || places == nil {
 		return err
 	}
 	select {
@@ -115,11 +133,26 @@ func (v *volumeRun) place(window context.Context, places chan struct{}) error {
 	case <-window.Done():
 		return context.Cause(window)
 	}
-	err := v.overdue(window)
+	err := r.overdue(v, window)
 	if err != nil {
 		<-places
 	}
 	return err
+}
+
+// failUnsent ends a volume that was not sent. One that was not because creates met nothing but trouble is [ErrNotStarted],
+// unless its own create may have been done.
+func (r *run) failUnsent(v *volumeRun, err error) {
+	if errors.Is(err, errCreatesStalled) {
+		wait := &WaitError{
+			Ref: v.ref, Driver: v.Driver, Stage: StageCut, Diagnosis: DiagnosisNotStarted, Ended: time.Now(), Category: ErrNotStarted, Err: err,
+		}
+		if errors.Is(err, errUnknown) {
+			wait.Category, wait.Diagnosis = ErrTimeout, DiagnosisUnreadable
+		}
+		err = wait
+	}
+	r.fail(v, err)
 }
 
 // sendOne creates one snapshot and hands it to the waiter.
@@ -131,7 +164,7 @@ func (r *run) sendOne(ctx, window context.Context, v *volumeRun) *Pending {
 	}
 	snapshot, found, err := r.create(ctx, window, v)
 	if err != nil {
-		r.fail(v, fmt.Errorf("snapshot of claim %s: %w", v.key(), err))
+		r.failUnsent(v, err)
 		return nil
 	}
 	r.move(v, func() { v.snapshot, v.adopted = &snapshot, found == foundBefore })

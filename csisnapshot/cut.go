@@ -46,6 +46,7 @@ type run struct {
 	started time.Time
 	journal *journal
 	waiter  *Waiter
+	creates *createClock
 	events  *dispatcher
 	batches []*batchRun
 	byRef   map[Ref]*volumeRun // every volume, by its snapshot
@@ -88,6 +89,8 @@ func (r *run) do(ctx context.Context, report *Report) error {
 func (r *run) watched(ctx context.Context) error {
 	work, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	r.creates = newCreateClock(work, r.s.opts.Wait.Timeout)
+	defer r.creates.stop()
 	var waiter sync.WaitGroup
 	waiter.Go(func() { stop(r.waiter.Run(ctx)) })
 	err := r.opened(work)

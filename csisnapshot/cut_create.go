@@ -43,6 +43,8 @@ const (
 var (
 	// errLeaving is the owner's own snapshot that is being deleted: the name is free when it is gone.
 	errLeaving = errors.New("the owner's earlier snapshot is being deleted")
+	// errUnknown is a create without an answer whose name could not be read either.
+	errUnknown = errors.New("it is not known whether it was made")
 	// errGone is a snapshot that was gone when it was read.
 	errGone = errors.New("the snapshot that had the name is gone")
 )
@@ -54,34 +56,46 @@ func (r *run) create(ctx, window context.Context, v *volumeRun) (Snapshot, found
 	var got Snapshot
 	how, lost := foundNot, false
 	err := retry(window, r.s.opts.Wait.Timeout, func(ctx context.Context) error {
-		if err := v.overdue(window); err != nil {
+		if err := r.overdue(v, window); err != nil {
 			return finalError{err}
 		}
+		began := time.Now()
 		made, err := r.s.snaps.Snapshots().Create(ctx, want)
 		switch {
 		case err == nil:
 			got, how = made, foundNot
-			return nil
 		case apierrors.IsAlreadyExists(err):
 			how = foundBefore
 			if lost {
 				how = foundLate
 			}
-			if got, err = r.own(ctx, v); errors.Is(err, ErrConflict) {
-				return finalError{err}
+			if got, err = r.own(ctx, v); errors.Is(err, ErrConflict) || errors.Is(err, errLeaving) && r.isFrozen(v) {
+				err = finalError{err}
 			}
-			return err
 		default:
 			lost = lost || !answered(err)
-			return err
 		}
+		switch {
+		case err == nil || isVerdict(err) || !retriable(err):
+			r.creates.note(v.Driver, began, nil)
+		case window.Err() == nil: // else the request may have failed because it was given up
+			r.creates.note(v.Driver, began, err)
+		}
+		return err
 	})
 	if err == nil {
 		return got, how, nil
 	}
+	if stalled := r.creates.stalled(v.Driver); stalled != nil && window.Err() == nil && retriable(err) {
+		err = stalled // the create's own time was over at the same moment
+	}
 	if lost {
-		if late, lateErr := r.readLate(ctx, v); lateErr == nil {
+		late, lateErr := r.readLate(ctx, v)
+		if lateErr == nil {
 			return late, foundLate, nil
+		}
+		if !isVerdict(lateErr) {
+			err = fmt.Errorf("%w; %w: %w", err, errUnknown, lateErr)
 		}
 	}
 	return Snapshot{}, foundNot, fmt.Errorf("create VolumeSnapshot %s: %w", v.ref, err)

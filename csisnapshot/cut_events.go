@@ -12,8 +12,8 @@ type dispatcher struct {
 
 	mu    sync.Mutex // guards what follows
 	queue []func()
-	last  bool // nothing more will be queued
-	left  bool // the goroutine was left behind: nothing more is called
+	last  bool          // nothing more will be queued
+	left  bool          // the goroutine was left behind: nothing more is called
 	wake  chan struct{} // capacity 1
 }
 

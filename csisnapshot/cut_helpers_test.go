@@ -32,6 +32,9 @@ type cutLab struct {
 	all        sync.WaitGroup
 }
 
+// secondDriver is served by the lab's storage beside the default one.
+const secondDriver = "second.example.dev"
+
 // newCutLab is newBareLab with a snapshot class.
 func newCutLab(t *testing.T, opts backuptest.ControllerOptions, builders ...backuptest.Builder) *cutLab {
 	t.Helper()
@@ -47,7 +50,7 @@ func newBareLab(t *testing.T, opts backuptest.ControllerOptions, builders ...bac
 		t.Fatal(err)
 	}
 	l := &cutLab{
-		t: t, cluster: cluster, driver: backuptest.NewDriver(backuptest.DriverOptions{}),
+		t: t, cluster: cluster, driver: backuptest.NewDriver(backuptest.DriverOptions{Names: []string{backuptest.DefaultDriver, secondDriver}}),
 		intents: &memoryDoc{}, quiescer: &scriptedQuiescer{start: time.Now()},
 	}
 	l.controller = backuptest.NewSnapshotController(client, l.driver, opts)
