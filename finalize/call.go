@@ -25,6 +25,7 @@ type call struct {
 	started time.Time
 	hard    time.Time // when it is abandoned
 	stale   bool      // of an earlier step, or abandoned: the result is dropped
+	first   bool      // the first of its hook in this step
 }
 
 // begin calls fn with a context that ends after timeout. wake is called when fn has returned.

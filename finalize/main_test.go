@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 
@@ -102,3 +103,6 @@ func states(r finalize.Report) map[string]finalize.State {
 	}
 	return out
 }
+
+// sorted returns what happened, sorted.
+func (l *log) sorted() []string { return slices.Sorted(slices.Values(l.all())) }

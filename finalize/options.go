@@ -36,7 +36,7 @@ type Options struct {
 	StoreTimeout time.Duration
 	// Observer is told of progress.
 	Observer Observer
-	// Clock gives the time that is written into the checkpoint. Nil: time.Now.
+	// Clock gives the time that is written into the checkpoint. Nil, and when it panics: time.Now.
 	Clock func() time.Time
 }
 
@@ -62,10 +62,19 @@ func (o Options) withDefaults() (Options, error) {
 	positive("MaxTotal", &o.MaxTotal, time.Hour)
 	positive("Grace", &o.Grace, 5*time.Second)
 	positive("StoreTimeout", &o.StoreTimeout, 30*time.Second)
-	if o.Clock == nil {
-		o.Clock = time.Now
-	}
+	o.Clock = steady(o.Clock)
 	return o, errors.Join(faults...)
+}
+
+// steady returns the clock, with time.Now in its place where it is nil or panics.
+func steady(clock func() time.Time) func() time.Time {
+	return func() time.Time {
+		now := time.Now()
+		if clock != nil {
+			contain(func() { now = clock() })
+		}
+		return now
+	}
 }
 
 // Observer is told of progress. Any function may be nil. They are called one at a time by the goroutine that steps, with

@@ -52,7 +52,8 @@ type HookReport struct {
 	Duration time.Duration
 	// Error says in one line why the hook failed, or why the last attempt did while it is pending, or what it waits for.
 	Error string
-	// Items are the faults, one for each object: errors of a hook that failed, and warnings of any that ended.
+	// Items are the faults, one for each object: errors of a hook that failed, and warnings of any that ended. Of more
+	// than 4 MiB the rest is counted in a last one, so that a checkpoint can hold them.
 	Items []Entry
 }
 
@@ -167,6 +168,21 @@ func summary(list []Entry) string {
 		return fmt.Sprintf("%s (and %d more)", first, more)
 	}
 	return first
+}
+
+// maxItems is how many bytes the items of one hook may have.
+const maxItems = 4 << 20
+
+// shorten returns the entries, with one that counts the others in place of those that are too many.
+func shorten(list []Entry) []Entry {
+	size := 0
+	for i, e := range list {
+		if size += len(e.Namespace) + len(e.Name) + len(e.Message) + 64; size > maxItems { // 64: keys and quotes
+			rest := Entry{Message: fmt.Sprintf("%d more are left out", len(list)-i), Warning: !failed(list[i:])}
+			return append(slices.Clone(list[:i]), rest)
+		}
+	}
+	return list
 }
 
 const maxMessage = 2048

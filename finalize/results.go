@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Results are the warnings and errors of a backup or restore, as in Velero's files NAME-results.gz. The zero value is
@@ -29,8 +30,9 @@ type ResultSet struct {
 }
 
 // Add adds a message about an object of a namespace; an empty namespace means the cluster. A message that is there stays
-// once.
+// once. Bytes that are not UTF-8 are replaced, as in the file.
 func (s *ResultSet) Add(namespace, message string) {
+	namespace, message = text(namespace), text(message)
 	if namespace == "" {
 		s.Cluster = with(s.Cluster, message)
 		return
@@ -42,7 +44,7 @@ func (s *ResultSet) Add(namespace, message string) {
 }
 
 // AddVelero adds a message about the work itself. A message that is there stays once.
-func (s *ResultSet) AddVelero(message string) { s.Velero = with(s.Velero, message) }
+func (s *ResultSet) AddVelero(message string) { s.Velero = with(s.Velero, text(message)) }
 
 // Len counts the messages.
 func (s ResultSet) Len() int {
@@ -68,7 +70,7 @@ func (s *ResultSet) merge(other ResultSet) {
 		if s.Namespaces == nil {
 			s.Namespaces = map[string][]string{}
 		}
-		s.Namespaces[ns] = appendNew(s.Namespaces[ns], other.Namespaces[ns])
+		s.Namespaces[text(ns)] = appendNew(s.Namespaces[text(ns)], other.Namespaces[ns])
 	}
 	s.Extra = union(s.Extra, other.Extra)
 }
@@ -80,6 +82,9 @@ func (s *ResultSet) distinct() {
 		s.Namespaces[ns] = appendNew(nil, list)
 	}
 }
+
+// text returns s as a file keeps it.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func with(list []string, message string) []string {
 	if slices.Contains(list, message) {
@@ -96,7 +101,7 @@ func appendNew(list, more []string) []string {
 		seen[m] = true
 	}
 	for _, m := range more {
-		if !seen[m] {
+		if m = text(m); !seen[m] {
 			seen[m] = true
 			out = append(out, m)
 		}

@@ -24,6 +24,7 @@ type Runner struct {
 	saveErr error  // why it does not hold the state
 	calls   map[string]*call
 	pauses  map[string]pause
+	called  map[string]bool // in this step
 }
 
 // pause is why a hook that has not ended is not called now.
@@ -53,7 +54,7 @@ func New(hooks []Hook, opts Options) (*Runner, error) {
 	}
 	r := &Runner{
 		hooks: sorted, opts: opts, turn: make(chan struct{}, 1), wake: make(chan struct{}, 1),
-		calls: map[string]*call{}, pauses: map[string]pause{},
+		calls: map[string]*call{}, pauses: map[string]pause{}, called: map[string]bool{},
 	}
 	if opts.Checkpoint != nil {
 		r.doc = &document{doc: opts.Checkpoint, timeout: opts.StoreTimeout, grace: opts.Grace}
@@ -62,7 +63,8 @@ func New(hooks []Hook, opts Options) (*Runner, error) {
 }
 
 // Step runs every hook that can run and returns when none can: all have ended, or those left have to wait, which it does
-// not do. It returns after the calls it made, each at most its Timeout and the grace, and after the writes of the
+// not do. A hook that has to wait is called again in the same step only while it goes on for another one's first call. It
+// returns after the calls it made, each at most its Timeout and the grace, and after the writes of the
 // checkpoint, each at most the StoreTimeout and the grace, also when ctx has ended. It errors only when it could not go
 // on: ctx ended (the cause is wrapped; what was cut off is not counted as an attempt), or [ErrCheckpoint] until
 // Options.MaxTotal makes it part of the report. The report lists every hook that was abandoned.

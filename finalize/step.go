@@ -12,6 +12,7 @@ import (
 
 // run is the loop of a step: take what has ended, record it, start what can start, wait for the next end.
 func (r *Runner) run(ctx context.Context) (Result, error) {
+	clear(r.called)
 	for {
 		unended := r.unended()
 		r.collect(ctx)
@@ -109,7 +110,7 @@ func (r *Runner) pause(ctx context.Context, h Hook, p pause) {
 }
 
 func (m *mark) end(state State, list []Entry, tookMS int64) {
-	m.State, m.Items, m.Error = state, list, summary(list)
+	m.State, m.Items, m.Error = state, shorten(list), summary(list)
 	m.DurationMS += tookMS
 }
 
@@ -159,7 +160,7 @@ func (r *Runner) start(ctx context.Context) {
 			return
 		}
 		m := r.state.Hooks[h.Name]
-		if m.State.Ended() || r.calls[h.Name] != nil || now.Before(r.pauses[h.Name].until) || !r.clear(h) {
+		if m.State.Ended() || r.calls[h.Name] != nil || now.Before(r.pauses[h.Name].until) || !r.clear(h) || !r.mayCall(h.Name) {
 			continue
 		}
 		delete(r.pauses, h.Name)
@@ -170,7 +171,23 @@ func (r *Runner) start(ctx context.Context) {
 			default:
 			}
 		})
+		r.calls[h.Name].first = !r.called[h.Name]
+		r.called[h.Name] = true
 	}
+}
+
+// mayCall reports whether the hook has not been called in this step, or another's first call is still out. Without that
+// bound two hooks that wait longer than they pause would keep a step busy for ever.
+func (r *Runner) mayCall(name string) bool {
+	if !r.called[name] {
+		return true
+	}
+	for _, c := range r.calls {
+		if c.first && !c.stale && !c.ended() {
+			return true
+		}
+	}
+	return false
 }
 
 // clear reports whether everything before h has ended.
@@ -211,8 +228,8 @@ func (r *Runner) await(ctx context.Context, mayStart bool) {
 			next = c.hard
 		}
 	}
-	for _, p := range r.pauses {
-		if mayStart && p.until.Before(next) && r.running() < r.opts.Parallelism {
+	for name, p := range r.pauses {
+		if mayStart && p.until.Before(next) && r.running() < r.opts.Parallelism && r.mayCall(name) {
 			next = p.until
 		}
 	}
