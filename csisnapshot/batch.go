@@ -3,6 +3,7 @@ package csisnapshot
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,6 +20,7 @@ func (r *run) runBatches(ctx context.Context) {
 		if r.resume(ctx, b) {
 			continue
 		}
+		r.awaitGone(ctx, b.volumes)
 		if err := r.mayFreeze(ctx, b); err != nil {
 			r.abortBatch(b, err)
 			continue
@@ -50,7 +52,11 @@ func (r *run) runUnhooked(ctx context.Context, b *batchRun) {
 		return
 	}
 	r.begin(b)
-	r.send(ctx, b.unsent(r))
+	r.send(ctx, slices.DeleteFunc(b.unsent(r), func(v *volumeRun) bool { return v.leaving != "" }))
+	if len(leaving(b.volumes)) > 0 {
+		r.awaitGone(ctx, b.volumes)
+		r.send(ctx, b.unsent(r))
+	}
 }
 
 // dropStalled ends the volumes that would not be sent because their driver, or the API, has made no progress for too long.

@@ -50,6 +50,9 @@ type run struct {
 	events  *dispatcher
 	batches []*batchRun
 	byRef   map[Ref]*volumeRun // every volume, by its snapshot
+	// leavingSince is when the last of the earlier snapshots that are being deleted went, or when they were found. It belongs
+	// to the goroutine that runs the batches.
+	leavingSince time.Time
 
 	sig         *signal        // guards what follows and the same part of batches, pods and volumes
 	unpicked    int            // snapshots sent, not picked up, not given up on
@@ -70,17 +73,10 @@ func (r *run) do(ctx context.Context, report *Report) error {
 	if len(r.byRef) == 0 {
 		return nil
 	}
-	wait := r.s.opts.Wait
-	changed := wait.Events.Changed
-	wait.Events.Changed = func(res Result, err error) {
-		r.changed(res, err)
-		if changed != nil {
-			changed(res, err)
-		}
-	}
-	if r.waiter, err = NewWaiter(r.s.snaps, wait, r.owner, r.s.opts.Names, r.namespaces()); err != nil {
+	if r.waiter, err = NewWaiter(r.s.snaps, r.s.opts.Wait, r.owner, r.s.opts.Names, r.namespaces()); err != nil {
 		return err
 	}
+	r.waiter.follower = r.changed
 	err = r.watched(ctx)
 	return errors.Join(err, r.flush(ctx))
 }

@@ -153,34 +153,47 @@ func (r *run) isOf(got Snapshot, v *volumeRun) bool {
 // adopt finds the owner's snapshots that an earlier Cut made, with one list a namespace, and hands them to the waiter. One
 // that is being deleted is not adopted: its volume gets another when it is gone.
 func (r *run) adopt(ctx context.Context) error {
-	selector := r.s.opts.Names.OwnerSelector(r.owner.UID)
 	for _, namespace := range r.namespaces() {
-		var all []Snapshot
-		err := retry(ctx, r.s.opts.Wait.Timeout, func(ctx context.Context) error {
-			all = nil
-			err := listAll(ctx, r.s.snaps.Snapshots(), namespace, selector, func(s Snapshot) { all = append(all, s) })
-			if apierrors.IsResourceExpired(err) {
-				return errExpired
-			}
-			return err
-		})
-		if apiMissing(err) {
-			return fmt.Errorf("list VolumeSnapshots of namespace %s: %w", namespace, ErrNoSnapshotAPI)
-		}
+		all, err := r.listOwn(ctx, namespace)
 		if err != nil {
-			return fmt.Errorf("list VolumeSnapshots of namespace %s: %w", namespace, err)
+			return err
 		}
 		for i := range all {
 			s := &all[i]
 			v := r.byRef[s.Ref()]
-			if v == nil || s.Terminating() || !r.isOf(*s, v) {
+			if v == nil || !r.isOf(*s, v) {
+				continue
+			}
+			if s.Terminating() {
+				v.leaving = s.UID
 				continue
 			}
 			r.move(v, func() { v.snapshot, v.adopted = s, true })
 			r.waiter.Add(Target{Snapshot: s, Driver: v.Driver}, StageCut)
 		}
 	}
+	r.leavingSince = time.Now()
 	return nil
+}
+
+// listOwn lists the owner's snapshots in a namespace.
+func (r *run) listOwn(ctx context.Context, namespace string) (all []Snapshot, err error) {
+	selector := r.s.opts.Names.OwnerSelector(r.owner.UID)
+	err = retry(ctx, r.s.opts.Wait.Timeout, func(ctx context.Context) error {
+		all = nil
+		err := listAll(ctx, r.s.snaps.Snapshots(), namespace, selector, func(s Snapshot) { all = append(all, s) })
+		if apierrors.IsResourceExpired(err) {
+			return errExpired
+		}
+		return err
+	})
+	if apiMissing(err) {
+		err = ErrNoSnapshotAPI
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list VolumeSnapshots of namespace %s: %w", namespace, err)
+	}
+	return all, nil
 }
 
 // errExpired is a paged list whose token has expired: it is begun again.

@@ -71,38 +71,83 @@ func TestCutConflict(t *testing.T) {
 	}
 }
 
-// S9: the owner's own snapshot that is being deleted is waited for until it is gone; then the volume gets another.
-func TestCutWaitsForATerminatingSnapshot(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := newCutLab(t, backuptest.ControllerOptions{}, claims("a", "b")...)
-		old := csisnapshot.Names{}.NewSnapshot(cutOwner, claimRef("a"), "csi-snapclass")
-		old.Finalizers = []string{"example.dev/slow"}
-		made, err := l.snapshotsOf().Create(t.Context(), old)
-		if err != nil {
-			t.Fatal(err)
-		}
-		hold := `{"metadata":{"finalizers":["example.dev/slow"]}}`
-		if _, err := l.snapshotsOf().Patch(t.Context(), "app", old.Name, []byte(hold)); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.snapshotsOf().Delete(t.Context(), "app", old.Name, csisnapshot.Preconditions{UID: made.UID}); err != nil {
-			t.Fatal(err)
-		}
-		start := time.Now()
-		time.AfterFunc(40*time.Second, func() {
-			if _, err := l.snapshotsOf().Patch(t.Context(), "app", old.Name, []byte(`{"metadata":{"finalizers":null}}`)); err != nil {
+// hold leaves an earlier snapshot of the claim that is being deleted for the time; zero: for good.
+func (l *cutLab) hold(t *testing.T, claim string, d time.Duration) csisnapshot.Snapshot {
+	t.Helper()
+	made, err := l.snapshotsOf().Create(t.Context(), csisnapshot.Names{}.NewSnapshot(cutOwner, claimRef(claim), "csi-snapclass"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold := `{"metadata":{"finalizers":["example.dev/slow"]}}`
+	if _, err := l.snapshotsOf().Patch(t.Context(), "app", made.Name, []byte(hold)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.snapshotsOf().Delete(t.Context(), "app", made.Name, csisnapshot.Preconditions{UID: made.UID}); err != nil {
+		t.Fatal(err)
+	}
+	if d > 0 {
+		time.AfterFunc(d, func() {
+			if _, err := l.snapshotsOf().Patch(t.Context(), "app", made.Name, []byte(`{"metadata":{"finalizers":null}}`)); err != nil {
 				t.Errorf("free the old snapshot: %v", err)
 			}
 		})
-		report := l.mustCut(csisnapshot.Options{})
-		checkWhole(t, report)
-		v := volumeOf(t, report, "a")
-		if v.SnapshotUID == made.UID || v.Adopted {
-			t.Errorf("a: %+v, want a new snapshot", v)
+	}
+	return made
+}
+
+// S9: the owner's own snapshot that is being deleted is waited for until it is gone; then the volume gets another. No pod is
+// frozen meanwhile (S4).
+func TestCutWaitsForATerminatingSnapshot(t *testing.T) {
+	t.Parallel()
+	for name, pod := range map[string]backuptest.Pod{"hooked": hookedPod("pa", "a", "b"), "unhooked": plainPod("pa", "a", "b")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := newCutLab(t, backuptest.ControllerOptions{}, append(claims("a", "b"), pod)...)
+				made := l.hold(t, "a", 40*time.Second)
+				start := time.Now()
+				report := l.mustCut(csisnapshot.Options{})
+				checkWhole(t, report)
+				v := volumeOf(t, report, "a")
+				if v.SnapshotUID == made.UID || v.Adopted {
+					t.Errorf("a: %+v, want a new snapshot", v)
+				}
+				if took := time.Since(start); took < 40*time.Second || took > time.Minute {
+					t.Errorf("Cut took %v, want until the old snapshot was gone", took)
+				}
+				if frozen := podOf(t, report, "pa").Frozen; frozen > time.Second {
+					t.Errorf("pod frozen for %v", frozen)
+				}
+			})
+		})
+	}
+}
+
+// S7, S9: snapshots that are being deleted and do not go cost one Timeout together, in whatever batches they are, freeze
+// nothing, and harm no other volume.
+func TestCutGivesUpOnTerminatingSnapshots(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newCutLab(t, backuptest.ControllerOptions{}, append(claims("a1", "a2", "b", "w1", "w2"), hookedPod("pa", "a1", "a2"), hookedPod("pb", "b"))...)
+		stuck := []string{"a1", "b", "w1"}
+		for _, claim := range stuck {
+			l.hold(t, claim, 0)
 		}
-		if took := time.Since(start); took < 40*time.Second || took > time.Minute {
-			t.Errorf("Cut took %v, want until the old snapshot was gone", took)
+		report := l.mustCut(csisnapshot.Options{Concurrency: 1})
+		for _, v := range report.Volumes {
+			if slices.Contains(stuck, v.Claim) {
+				if !errors.Is(v.Err, csisnapshot.ErrTimeout) || !strings.Contains(v.Err.Error(), "earlier snapshot is being deleted") {
+					t.Errorf("%s: %v", v.Claim, v.Err)
+				}
+			} else if !v.IsCut() {
+				t.Errorf("%s: %v", v.Claim, v.Err)
+			}
+		}
+		if got := l.quiescer.order(); got != "pa/pre pa/post" {
+			t.Errorf("hooks ran %q, want none in pb, which has nothing to cut", got)
+		}
+		if frozen := podOf(t, report, "pa").Frozen; frozen > time.Second || report.Duration > 11*time.Minute {
+			t.Errorf("Cut took %v, pod pa was frozen for %v, want one Timeout of 10m in all", report.Duration, frozen)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,6 +18,9 @@ type volumeRun struct {
 	batch *batchRun
 	pods  []*podRun // the hooked pods that mount it
 	ref   Ref       // of its snapshot
+	// leaving is the UID of an earlier snapshot of the volume that is being deleted; empty when there is none. It belongs to
+	// the goroutine that runs the batches.
+	leaving types.UID
 
 	// Guarded by the run's signal.
 	snapshot  *Snapshot // as created or found; nil before
@@ -147,9 +151,14 @@ func (r *run) takeVolume(b *batchRun, v Volume) {
 
 // namespaces are those of the volumes, sorted.
 func (r *run) namespaces() []string {
+	return namespacesOf(slices.Collect(maps.Values(r.byRef)))
+}
+
+// namespacesOf are the namespaces of the volumes, sorted.
+func namespacesOf(volumes []*volumeRun) []string {
 	var all []string
-	for ref := range r.byRef {
-		all = append(all, ref.Namespace)
+	for _, v := range volumes {
+		all = append(all, v.ref.Namespace)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
