@@ -22,11 +22,11 @@ func TestCancelAfterCrash(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slowScripts())
-				if _, _, err := w.run(&fuse{left: k}, testOptions(t)); !errors.Is(err, errKilled) {
+				if _, _, err := w.run(killAt(k), testOptions(t)); !errors.Is(err, errKilled) {
 					t.Fatalf("the first process ended with %v, want that it was killed", err)
 				}
 				w.cancel(t)
-				r, code, err := w.run(&fuse{left: -1}, testOptions(t))
+				r, code, err := w.run(noTrouble(), testOptions(t))
 				if err != nil || code != exitOther || r.Phase != phase.Failed || r.Reason != phase.ReasonCanceled {
 					t.Errorf("exit %d, phase %s, reason %s, error %v, want 1, Failed, Canceled and none", code, r.Phase, r.Reason, err)
 				}

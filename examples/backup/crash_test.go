@@ -27,7 +27,7 @@ func TestCrashAfterEveryWrite(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, slowScripts())
-			f := &fuse{left: -1}
+			f := noTrouble()
 			r, code, err := w.run(f, testOptions(t))
 			if err != nil || code != exitCompleted || r.Phase != phase.Completed {
 				t.Fatalf("exit %d, phase %s, error %v, want 0, Completed and none", code, r.Phase, err)
@@ -44,11 +44,11 @@ func TestCrashAfterEveryWrite(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slowScripts())
-				f := &fuse{left: k}
+				f := killAt(k)
 				if _, _, err := w.run(f, testOptions(t)); !errors.Is(err, errKilled) && (err != nil || f.writes >= k) {
 					t.Fatalf("the first process ended with %v after %d writes, want that write %d killed it", err, f.writes, k)
 				}
-				r, code, err := w.run(&fuse{left: -1}, testOptions(t))
+				r, code, err := w.run(noTrouble(), testOptions(t))
 				if err != nil || code != exitCompleted || r.Phase != phase.Completed {
 					t.Fatalf("the second process: exit %d, phase %s, error %v, want 0, Completed and none", code, r.Phase, err)
 				}

@@ -40,10 +40,10 @@ func TestOvertaken(t *testing.T) {
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
-					_, _, _ = w.runOn(&fuse{left: -1}, testOptions(t), slow) // how it ends is its own affair
+					_, _, _ = w.runOn(noTrouble(), testOptions(t), slow) // how it ends is its own affair
 				}()
 				<-slow.hung
-				r, code, err := w.run(&fuse{left: -1}, testOptions(t))
+				r, code, err := w.run(noTrouble(), testOptions(t))
 				if err != nil || code != exitCompleted {
 					t.Fatalf("the successor: exit %d, phase %s, error %v, want 0, Completed and none", code, r.Phase, err)
 				}

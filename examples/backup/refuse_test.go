@@ -89,7 +89,7 @@ func TestRefusedWithoutAWrite(t *testing.T) {
 					}
 				}
 				w.cluster.ResetRequests()
-				_, code, err := w.run(&fuse{left: -1}, testOptions(t))
+				_, code, err := w.run(noTrouble(), testOptions(t))
 				if err == nil || code != exitOther {
 					t.Fatalf("%s: exit %d, error %v, want 1 and an error", tc.reason, code, err)
 				}

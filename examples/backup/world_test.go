@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +15,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/sheetanchor/sheetanchor/backuptest"
-	"github.com/sheetanchor/sheetanchor/csisnapshot"
 	"github.com/sheetanchor/sheetanchor/operations"
 )
 
@@ -155,98 +152,4 @@ func (w *world) checkReleased(ctx context.Context) {
 			w.t.Errorf("%s %s is left in the cluster", resource, o.GetName())
 		}
 	}
-}
-
-var errKilled = errors.New("the process was killed")
-
-// fuse ends a process after a number of writes: of the API, of the store and of hooks. The last write takes effect, its
-// answer is not seen, and nothing leaves the process any more.
-type fuse struct {
-	kill func(error)
-
-	mu     sync.Mutex
-	left   int // writes until it blows; negative: never
-	writes int
-	blown  bool
-}
-
-func (f *fuse) dead() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.blown
-}
-
-// wrote counts a write and reports whether the process ended with it.
-func (f *fuse) wrote() bool {
-	f.mu.Lock()
-	f.writes++
-	f.left--
-	now := f.left == 0
-	f.blown = f.blown || now
-	blown := f.blown
-	f.mu.Unlock()
-	if now {
-		f.kill(errKilled)
-	}
-	return blown
-}
-
-func (f *fuse) wrap(next http.RoundTripper) http.RoundTripper { return fusedTransport{next, f} }
-
-type fusedTransport struct {
-	http.RoundTripper
-
-	f *fuse
-}
-
-func (t fusedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if t.f.dead() {
-		return nil, errKilled
-	}
-	resp, err := t.RoundTripper.RoundTrip(req)
-	if req.Method != http.MethodGet && err == nil && t.f.wrote() {
-		return nil, errors.Join(errKilled, resp.Body.Close())
-	}
-	return resp, err
-}
-
-type fusedStore struct {
-	operations.Store
-
-	f *fuse
-}
-
-func (s fusedStore) Read(ctx context.Context, name string) ([]byte, string, error) {
-	if s.f.dead() {
-		return nil, "", errKilled
-	}
-	return s.Store.Read(ctx, name)
-}
-
-func (s fusedStore) Write(ctx context.Context, name string, data []byte, old string) (string, error) {
-	if s.f.dead() {
-		return "", errKilled
-	}
-	version, err := s.Store.Write(ctx, name, data, old)
-	if err == nil && s.f.wrote() {
-		return "", errKilled
-	}
-	return version, err
-}
-
-type fusedQuiescer struct {
-	csisnapshot.Quiescer
-
-	f *fuse
-}
-
-func (q fusedQuiescer) Exec(ctx context.Context, pod csisnapshot.PodRef, hook csisnapshot.Hook) error {
-	if q.f.dead() {
-		return errKilled
-	}
-	err := q.Quiescer.Exec(ctx, pod, hook)
-	if err == nil && q.f.wrote() {
-		return errKilled
-	}
-	return err
 }
