@@ -26,13 +26,6 @@ type entry struct {
 	deciding, decided         bool // the content is read before the snapshot counts as deleted; it was
 }
 
-// event is a call of WaitEvents to make once the lock is released.
-type event struct {
-	change *ModeChange
-	result Result
-	err    error
-}
-
 // Add waits for a snapshot until the stage. It never blocks. If the snapshot cannot be waited for, because its driver
 // has stopped making progress or the waiter is not running any more, what it returns has ended already. A snapshot that
 // is waited for already is not added twice; the later stage counts.

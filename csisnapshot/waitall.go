@@ -2,6 +2,7 @@ package csisnapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -15,10 +16,13 @@ type Outcome struct {
 // Wait runs the waiter for snapshots that exist, and returns how each wait ended, in the order of the targets. It
 // replaces Run, Add and Close.
 func (w *Waiter) Wait(ctx context.Context, targets []Target, until Stage) []Outcome {
-	var (
-		run sync.WaitGroup
-		err error
-	)
+	outcomes, _ := w.wait(ctx, targets, until)
+	return outcomes
+}
+
+// wait is Wait with the error of Run.
+func (w *Waiter) wait(ctx context.Context, targets []Target, until Stage) (outcomes []Outcome, err error) {
+	var run sync.WaitGroup
 	run.Go(func() { err = w.Run(ctx) })
 	pending := make([]*Pending, 0, len(targets))
 	for _, t := range targets {
@@ -26,7 +30,7 @@ func (w *Waiter) Wait(ctx context.Context, targets []Target, until Stage) []Outc
 	}
 	w.Close()
 	run.Wait()
-	outcomes := make([]Outcome, 0, len(targets))
+	outcomes = make([]Outcome, 0, len(targets))
 	for _, p := range pending {
 		o := Outcome{Err: err} // Run refused to run: it was called before
 		select {
@@ -36,11 +40,12 @@ func (w *Waiter) Wait(ctx context.Context, targets []Target, until Stage) []Outc
 		}
 		outcomes = append(outcomes, o)
 	}
-	return outcomes
+	return outcomes, err
 }
 
 // Wait waits for the owner's snapshots to reach the stage, and returns how each wait ended, in the order of refs. The
-// error is of the call as a whole: an owner that is not valid.
+// error is of the call as a whole: an owner that is not valid, or [ErrAbandoned] when a function of [WaitEvents] did not
+// return.
 func (s *Snapshotter) Wait(ctx context.Context, owner Owner, until Stage, refs ...Ref) ([]Outcome, error) {
 	namespaces, targets := make([]string, 0, len(refs)), make([]Target, 0, len(refs))
 	for _, ref := range refs {
@@ -51,5 +56,9 @@ func (s *Snapshotter) Wait(ctx context.Context, owner Owner, until Stage, refs .
 	if err != nil {
 		return nil, fmt.Errorf("wait for snapshots: %w", err)
 	}
-	return w.Wait(ctx, targets, until), nil
+	outcomes, err := w.wait(ctx, targets, until)
+	if !errors.Is(err, ErrAbandoned) {
+		err = nil // the waits have errors of their own
+	}
+	return outcomes, err
 }

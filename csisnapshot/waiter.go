@@ -22,13 +22,15 @@ type Waiter struct {
 	owner      Owner
 	names      Names
 	namespaces []string
-	opened     chan struct{} // closed when no stream is opening any more
-	wake       chan struct{} // capacity 1: the reader and the clock look again
-	tick       chan struct{} // capacity 1
-	publishing chan struct{} // capacity 1: held by the goroutine that calls the user's functions
+	opened     chan struct{}       // closed when no stream is opening any more
+	wake       chan struct{}       // capacity 1: the reader and the clock look again
+	tick       chan struct{}       // capacity 1
+	publishing sync.Mutex          // held while events are handed on, in their order; no function of the user's is called under it
+	follower   func(Result, error) // of the Cut that the waiter works for, told before the user; nil: none. It returns at once
 
-	mu      sync.Mutex // guards what follows; no I/O and no callback under it
-	running bool
+	mu      sync.Mutex  // guards what follows; no I/O and no callback under it
+	running bool        // Run was called
+	user    *dispatcher // calls the user's functions; nil: nobody hears
 	closing bool
 	stopped error // why Run has ended; nil while it may go on
 	entries map[Ref]*entry
@@ -61,7 +63,7 @@ func NewWaiter(c Client, opts WaitOptions, owner Owner, names Names, namespaces 
 	w := &Waiter{
 		client: c, opts: opts.withDefaults(), owner: owner, names: names,
 		namespaces: slices.Compact(slices.Sorted(slices.Values(namespaces))),
-		opened:     make(chan struct{}), wake: make(chan struct{}, 1), tick: make(chan struct{}, 1), publishing: make(chan struct{}, 1),
+		opened:     make(chan struct{}), wake: make(chan struct{}, 1), tick: make(chan struct{}, 1),
 		entries: map[Ref]*entry{}, uids: map[types.UID]*entry{}, early: map[identity]*early{}, added: map[identity]bool{}, drivers: map[string]*driverClock{},
 	}
 	for _, namespace := range w.namespaces {
@@ -76,7 +78,8 @@ func NewWaiter(c Client, opts WaitOptions, owner Owner, names Names, namespaces 
 func (w *Waiter) Opened() <-chan struct{} { return w.opened }
 
 // Run watches and reads until ctx ends or, after [Waiter.Close], nothing is waited for any more, and ends every wait
-// that is left. Its error is nil, or says why it ended early; the waits have errors of their own. It may be called once.
+// that is left. Its error is nil, or says why it ended early, or is [ErrAbandoned] when a function of [WaitEvents] did not
+// return; the waits have errors of their own. It may be called once.
 func (w *Waiter) Run(ctx context.Context) error {
 	if err := w.start(); err != nil {
 		return err
@@ -113,6 +116,7 @@ func (w *Waiter) start() error {
 		return errors.New("waiter: Run was called before")
 	}
 	w.running = true
+	w.openEvents()
 	return nil
 }
 
@@ -130,9 +134,8 @@ func (w *Waiter) finish(ctx context.Context) error {
 		close(w.opened)
 	}
 	w.mu.Unlock()
-	w.publish()
-	if cause != nil {
-		return fmt.Errorf("wait for snapshots: %w", cause)
+	if err := errors.Join(cause, w.closeEvents()); err != nil {
+		return fmt.Errorf("wait for snapshots: %w", err)
 	}
 	return nil
 }

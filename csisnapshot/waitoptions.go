@@ -60,8 +60,10 @@ type WaitOptions struct {
 	Events WaitEvents
 }
 
-// WaitEvents are optional functions that follow a wait. They are called one at a time, never under a lock, by the
-// goroutines of the wait, and should return at once. A panic in one is recovered and dropped.
+// WaitEvents are optional functions that follow a wait. They are called one at a time and in order by a goroutine of the
+// wait that does nothing else, so that a slow one delays only those after it. What is left when the wait ends is told within
+// a few seconds or not at all: a function that has not returned by then is left behind, and none is called any more. A panic
+// in one is recovered and dropped.
 type WaitEvents struct {
 	// ModeChanged tells that a resource is now watched or polled, and why.
 	ModeChanged func(ModeChange)
