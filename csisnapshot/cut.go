@@ -93,6 +93,9 @@ func (r *run) watched(ctx context.Context) error {
 	if err == nil {
 		err = r.adopt(work)
 	}
+	if err == nil {
+		err = r.checkClaims(work)
+	}
 	if err != nil {
 		r.abort(err)
 	} else {

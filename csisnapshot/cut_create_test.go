@@ -8,7 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/sheetanchor/sheetanchor/backuptest"
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
@@ -148,6 +151,56 @@ func TestCutGivesUpOnTerminatingSnapshots(t *testing.T) {
 		}
 		if frozen := podOf(t, report, "pa").Frozen; frozen > time.Second || report.Duration > 11*time.Minute {
 			t.Errorf("Cut took %v, pod pa was frozen for %v, want one Timeout of 10m in all", report.Duration, frozen)
+		}
+	})
+}
+
+// S9: a claim that was created again after the plan, or is gone, has no snapshot under the name of the planned one; the others
+// have theirs, and one list tells for all of a namespace (S3).
+func TestCutLooksAtTheClaimsAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newCutLab(t, backuptest.ControllerOptions{}, append(claims(append(numbered("c", 30), "again", "gone")...), hookedPod("pa", "again"))...)
+		s := l.snapshotter(csisnapshot.Options{})
+		plan, err := s.Plan(t.Context(), "app")
+		if err != nil {
+			t.Fatal(err)
+		}
+		core, err := kubernetes.NewForConfig(l.cluster.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		pvcs := core.CoreV1().PersistentVolumeClaims("app")
+		for _, name := range []string{"again", "gone"} {
+			if _, err := pvcs.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := pvcs.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again := backuptest.Claim{Namespace: "app", Name: "again", UID: "second", VolumeName: "pv-second", VolumeHandle: "vol-second"}
+		if err := l.cluster.Add(backuptest.Objects(again)...); err != nil {
+			t.Fatal(err)
+		}
+		l.cluster.ResetRequests()
+		report, err := s.Cut(t.Context(), cutOwner, plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for claim, found := range map[string]types.UID{"again": "second", "gone": ""} {
+			v := volumeOf(t, report, claim)
+			changed, ok := errors.AsType[*csisnapshot.ClaimChangedError](v.Err)
+			if !ok || !errors.Is(v.Err, csisnapshot.ErrClaimChanged) || changed.Planned != claimRef(claim).UID || changed.Found != found || v.Snapshot != "" {
+				t.Errorf("%s: %+v", claim, v)
+			}
+		}
+		if !slices.Equal(l.stored(), numbered("c", 30)) {
+			t.Errorf("the storage has snapshots of %v", l.stored())
+		}
+		requests := l.cluster.Requests()
+		if lists, gets := requests["list persistentvolumeclaims"], requests["get persistentvolumeclaims"]; lists != 1 || l.quiescer.order() != "" {
+			t.Errorf("%d lists and %d gets of claims, want one list; hooks ran %q", lists, gets, l.quiescer.order())
 		}
 	})
 }

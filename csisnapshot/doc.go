@@ -35,7 +35,7 @@
 // # Errors
 //
 // Cut returns an error when it could not do its job as a whole; each volume's own is in its [VolumeReport], among them
-// [*WaitError], [*HookError], [*ConflictError], [*ClassError] and [ErrWindowClosed]. Plan tells [ErrNoSnapshotAPI] and
+// [*WaitError], [*HookError], [*ConflictError], [*ClaimChangedError], [*ClassError] and [ErrWindowClosed]. Plan tells [ErrNoSnapshotAPI] and
 // [ErrNamespaceNotFound]. [ErrIntents] means that nothing may be frozen. [ErrAbandoned] is a callback that ignored the end of
 // its context: the call went on without it.
 //

@@ -60,7 +60,7 @@ func (s *Snapshotter) Plan(ctx context.Context, namespace string) (*Plan, error)
 // listCore reads pods, claims and volumes.
 func (s *Snapshotter) listCore(ctx context.Context, in *Inputs) error {
 	core, ns := s.core.CoreV1(), in.Namespace
-	err := pages(ctx, func(ctx context.Context, opts metav1.ListOptions) (string, error) {
+	err := pages(ctx, planTimeout, func(ctx context.Context, opts metav1.ListOptions) (string, error) {
 		list, err := core.Pods(ns).List(ctx, opts)
 		if err != nil {
 			return "", err
@@ -71,7 +71,7 @@ func (s *Snapshotter) listCore(ctx context.Context, in *Inputs) error {
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
-	err = pages(ctx, func(ctx context.Context, opts metav1.ListOptions) (string, error) {
+	err = pages(ctx, planTimeout, func(ctx context.Context, opts metav1.ListOptions) (string, error) {
 		list, err := core.PersistentVolumeClaims(ns).List(ctx, opts)
 		if err != nil {
 			return "", err
@@ -86,7 +86,7 @@ func (s *Snapshotter) listCore(ctx context.Context, in *Inputs) error {
 	for _, c := range in.Claims {
 		wanted[c.Spec.VolumeName] = true
 	}
-	err = pages(ctx, func(ctx context.Context, opts metav1.ListOptions) (string, error) {
+	err = pages(ctx, planTimeout, func(ctx context.Context, opts metav1.ListOptions) (string, error) {
 		list, err := core.PersistentVolumes().List(ctx, opts)
 		if err != nil {
 			return "", err
@@ -104,12 +104,12 @@ func (s *Snapshotter) listCore(ctx context.Context, in *Inputs) error {
 	return nil
 }
 
-// pages reads all pages of a list. A list that expired between two pages is begun again, after reset.
-func pages(ctx context.Context, page func(context.Context, metav1.ListOptions) (string, error), reset func()) error {
+// pages reads all pages of a list, each within limit. A list that expired between two pages is begun again, after reset.
+func pages(ctx context.Context, limit time.Duration, page func(context.Context, metav1.ListOptions) (string, error), reset func()) error {
 	opts := metav1.ListOptions{Limit: pageSize}
 	for restarts := 0; ; {
 		var next string
-		err := retry(ctx, planTimeout, func(ctx context.Context) (err error) {
+		err := retry(ctx, limit, func(ctx context.Context) (err error) {
 			next, err = page(ctx, opts)
 			return err
 		})
