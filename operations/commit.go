@@ -9,16 +9,13 @@ import (
 // commit makes the edits part of the record: stored at once when an operation ended or was asked to stop. Edits that
 // cannot be committed are kept.
 func (s *step) commit(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return nil
+	if len(s.track.edits) > 0 && ctx.Err() == nil {
+		return s.pastOthers(ctx, s.tryCommit)
 	}
-	return s.pastOthers(ctx, s.tryCommit)
+	return nil
 }
 
 func (s *step) tryCommit(ctx context.Context) error {
-	if len(s.track.edits) == 0 {
-		return nil
-	}
 	var changed, told []Operation
 	var urgent bool
 	rec, err := s.p.m.update(ctx, s.key, func(l *List) (bool, error) {

@@ -3,6 +3,7 @@ package operations
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -100,13 +101,13 @@ func first(texts ...string) string {
 
 // abandonedText says why an operation ends as abandoned.
 func abandonedText(st Status, grace time.Duration, causes ...error) string {
-	text := fmt.Sprintf("%s; it did not confirm within %v that it stopped", st.CancelReason, grace)
+	parts := []string{st.CancelReason, fmt.Sprintf("it did not confirm within %v that it stopped", grace)}
 	for _, err := range causes {
 		if err != nil {
-			text += "; last error: " + err.Error()
+			parts = append(parts, "last error: "+err.Error())
 		}
 	}
-	return text
+	return strings.Join(parts, "; ")
 }
 
 // maxText is how much of a text an action gives is kept: all operations of a key share one document.

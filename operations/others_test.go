@@ -48,6 +48,18 @@ func TestPollerDoneIsConfirmed(t *testing.T) {
 			reason: "the store's end counts", before: []operations.Operation{op("a")}, mine: setPhase("a", operations.PhaseFailed),
 			theirs: setPhase("a", operations.PhaseCompleted), want: operations.Summary{Total: 1, Completed: 1}, done: true,
 		},
+		"taken out": {
+			reason: "what the other took out stays out", before: []operations.Operation{op("a")}, mine: setDone("a", 7),
+			theirs: func(l *operations.List) (err error) {
+				*l, err = operations.NewList(doneOp("b"))
+				return err
+			},
+			want: operations.Summary{Total: 1, Completed: 1}, done: true,
+		},
+		"ended by this one": {
+			reason: "an end counts more than progress", before: []operations.Operation{op("a")}, mine: setPhase("a", operations.PhaseFailed),
+			theirs: setDone("a", 7), want: operations.Summary{Total: 1, Failed: 1}, done: true,
+		},
 		"put and not stored": {
 			reason: "what only this process knows is not lost, nor what only the other does", before: []operations.Operation{op("a"), op("b")},
 			mine: func(l *operations.List) error {
@@ -287,11 +299,11 @@ func TestPollerRecordIsGone(t *testing.T) {
 	foreign := testKey
 	foreign.UID = "other"
 	for name, tc := range map[string]struct {
-		there func(t *testing.T, store operations.Store)
-		want  error
+		foreign bool
+		want    error
 	}{
-		"gone":    {func(*testing.T, operations.Store) {}, operations.ErrConflict},
-		"foreign": {func(t *testing.T, s operations.Store) { mustUpdate(t, newMap(t, s), foreign, add("a")) }, operations.ErrForeignRecord},
+		"gone":    {false, operations.ErrConflict},
+		"foreign": {true, operations.ErrForeignRecord},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -299,7 +311,9 @@ func TestPollerRecordIsGone(t *testing.T) {
 			p := newPollOn(t, store, nothing{})
 			mustUpdate(t, p.m, testKey, func(l *operations.List) error { return l.Add(doneOp("a")) })
 			store.Store = operations.NewMemoryStore()
-			tc.there(t, store.Store)
+			if tc.foreign {
+				mustUpdate(t, newMap(t, store), foreign, add("a"))
+			}
 			if res, err := p.poller.Step(t.Context(), testKey); !errors.Is(err, tc.want) || res.Done {
 				t.Errorf("Step() = %+v, %v, want %v", res, err, tc.want)
 			}
@@ -307,6 +321,15 @@ func TestPollerRecordIsGone(t *testing.T) {
 				t.Errorf("Complete() = %v, want %v", err, tc.want)
 			}
 		})
+	}
+}
+
+// setDone returns a change that moves the progress of one operation.
+func setDone(id string, n int64) func(*operations.List) error {
+	return func(l *operations.List) error {
+		o, _ := l.Get(id)
+		o.Status.Completed = n
+		return l.Set(o)
 	}
 }
 
@@ -331,11 +354,7 @@ func TestMapCompleteIsConfirmed(t *testing.T) {
 		},
 		"still running, says the map, with progress put": {
 			before: []operations.Operation{op("a")}, theirs: setPhase("a", operations.PhaseCompleted), want: operations.Summary{Total: 1, Completed: 1},
-			put: func(l *operations.List) error {
-				o, _ := l.Get("a")
-				o.Status.Completed = 7
-				return l.Set(o)
-			},
+			put: setDone("a", 7),
 		},
 		"nothing, says the map": {theirs: add("a"), err: operations.ErrRunning},
 		"all ended, says the map": {
