@@ -1,6 +1,8 @@
 package finalize
 
 import (
+	"slices"
+
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
 	"github.com/sheetanchor/sheetanchor/operations"
 )
@@ -23,7 +25,7 @@ func isNil(v any) bool {
 // need makes New refuse the hook because of each argument that is nil.
 func (h Hook) need(argument string, v any) Hook {
 	if isNil(v) {
-		h.faults = append(h.faults[:len(h.faults):len(h.faults)], argument)
+		h.faults = append(slices.Clip(h.faults), argument)
 	}
 	return h
 }

@@ -21,6 +21,7 @@ func TestNewRefusesNilArguments(t *testing.T) {
 	}{
 		"release":               {finalize.ReleaseSnapshots(nil, owner, nil, key), []string{`hook "release-snapshots": snaps is nil`, `hook "release-snapshots": ops is nil`}},
 		"release, nil pointers": {finalize.ReleaseSnapshots((*csisnapshot.Snapshotter)(nil), owner, (*operations.Map)(nil), key), []string{"snaps is nil", "ops is nil"}},
+		"thaw":                  {finalize.ThawPods(nil, owner), []string{`hook "thaw-pods": snaps is nil`}},
 		"volume info":           {finalize.WriteVolumeInfo(nil, nil, key), []string{`hook "write-volumeinfo": doc is nil`, `hook "write-volumeinfo": ops is nil`}},
 		"volume info, nil slot": {finalize.WriteVolumeInfo((*operations.Slot)(nil), ops, key), []string{"doc is nil"}},
 		"results":               {finalize.WriteResults(nil, nil, key), []string{`hook "write-results": doc is nil`, `hook "write-results": ops is nil`}},

@@ -17,7 +17,7 @@ type Thawer interface {
 // the end of a backup, a cancel included, leaves a pod frozen. A pod that could not be thawed is an error of the report; one
 // that is gone, or another pod now, is a warning. The hook is retried three times.
 func ThawPods(snaps Thawer, owner csisnapshot.Owner) Hook {
-	return Hook{Name: "thaw-pods", Retries: 3, Run: func(ctx context.Context) error {
+	h := Hook{Name: "thaw-pods", Retries: 3, Run: func(ctx context.Context) error {
 		reports, err := snaps.Thaw(ctx, owner)
 		faults := []error{err}
 		for _, left := range reports {
@@ -25,6 +25,7 @@ func ThawPods(snaps Thawer, owner csisnapshot.Owner) Hook {
 		}
 		return errors.Join(faults...)
 	}}
+	return h.need("snaps", snaps)
 }
 
 func thawFault(left csisnapshot.ThawReport) error {

@@ -14,12 +14,12 @@ type thawer []error // of the calls, in order
 
 func (t *thawer) Thaw(_ context.Context, owner csisnapshot.Owner) ([]csisnapshot.ThawReport, error) {
 	pod := csisnapshot.PodRef{Namespace: owner.Namespace, Name: "db-0"}
-	err := (*t)[0]
-	*t = (*t)[1:]
-	if err != nil {
-		return []csisnapshot.ThawReport{{Pod: pod, Outcome: csisnapshot.ThawFailed, Err: err}}, nil
+	report := csisnapshot.ThawReport{Pod: pod, Outcome: csisnapshot.ThawDone}
+	if fault := (*t)[0]; fault != nil {
+		report.Outcome, report.Err = csisnapshot.ThawFailed, fault
 	}
-	return []csisnapshot.ThawReport{{Pod: pod, Outcome: csisnapshot.ThawDone}}, nil
+	*t = (*t)[1:]
+	return []csisnapshot.ThawReport{report}, nil
 }
 
 // S5 F3: a pod that stays frozen fails the hook and is named; a thaw that works at last fails nothing.
