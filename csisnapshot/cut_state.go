@@ -2,6 +2,7 @@ package csisnapshot
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -83,16 +84,19 @@ func (r *run) changed(res Result, err error) {
 		v.picked = v.picked || res.PickedUp
 		v.isCut = v.isCut || res.Cut
 		if err != nil && !v.isCut && v.err == nil {
-			v.err = err
+			v.err = v.named(err)
 		}
 	})
 }
 
-// fail ends a volume that is not waited for.
+// named is the error with the name of the volume's claim, which every error of a volume has once, in front.
+func (v *volumeRun) named(err error) error { return fmt.Errorf("claim %s: %w", v.key(), err) }
+
+// fail ends a volume that is not waited for. The error does not name its claim.
 func (r *run) fail(v *volumeRun, err error) {
 	r.move(v, func() {
 		if !v.ended {
-			v.err = err
+			v.err = v.named(err)
 		}
 	})
 }

@@ -1,7 +1,10 @@
 package csisnapshot_test
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,6 +266,59 @@ func TestCutReportsEachVolume(t *testing.T) {
 		}
 		if frozen := l.quiescer.frozen(); frozen != nil {
 			t.Errorf("frozen after Cut: %v", frozen)
+		}
+	})
+}
+
+// X2, S9: every volume's error names its claim once, and what was never created says so in its operation ID, which is the same
+// when a repeated Cut fails again.
+func TestCutNamesWhatFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		scripts := map[string]backuptest.Script{
+			"bad": {Errors: []backuptest.DriverError{{Code: "InvalidArgument", Text: "no such volume"}}}, "slow": {CutAfter: time.Hour},
+		}
+		strange := claim("strange")
+		strange.Driver = "other.example.dev"
+		l := newCutLab(t, backuptest.ControllerOptions{Scripts: scripts},
+			append(claims("bad", "slow", "hooked", "refused", "waits"), strange, hookedPod("pa", "hooked"))...)
+		l.quiescer.exec = func(context.Context, string, string) error { return errors.New("no") }
+		name := func(claim string) string { return csisnapshot.Names{}.Snapshot(cutOwner.UID, claimRef(claim).UID) }
+		l.cluster.Fault(backuptest.Fault{Verb: "create", Resource: "volumesnapshots", Name: name("refused"), Code: 422})
+		created := map[string]bool{"bad": true, "slow": true}
+		ids := map[string]string{}
+		for round := range 2 {
+			s := l.snapshotter(csisnapshot.Options{
+				Concurrency: 1, Wait: csisnapshot.WaitOptions{Timeout: 2 * time.Minute, Classifier: csisnapshot.FinalCodes("InvalidArgument")},
+			})
+			plan, err := s.Plan(t.Context(), "app")
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan.Batches = append(plan.Batches, csisnapshot.Batch{Volumes: []csisnapshot.Volume{
+				{Namespace: "app", Claim: "absent", ClaimUID: "u", Class: "csi-snapclass", Driver: backuptest.DefaultDriver},
+			}})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // before slow is cut, and with it the place of waits
+			report, err := s.Cut(ctx, cutOwner, plan)
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) || report.Failed() != 7-round { // the second round adopts slow, and cuts waits
+				t.Fatalf("Cut = %v, failed: %v, want all but %d of 7", err, report.Err(), round)
+			}
+			for _, v := range report.Volumes {
+				if v.Err == nil {
+					continue
+				}
+				if text, where := v.Err.Error(), "claim app/"+v.Claim; !strings.HasPrefix(text, where+": ") || strings.Count(text, where) != 1 {
+					t.Errorf("error of %s: %s", v.Claim, text)
+				}
+				if _, err := csisnapshot.ParseOperationID(v.OperationID); err != nil || strings.HasSuffix(v.OperationID, "/not-created") == created[v.Claim] {
+					t.Errorf("operation of %s: %q, %v", v.Claim, v.OperationID, err)
+				}
+				if before := ids[v.Claim]; before != "" && before != v.OperationID {
+					t.Errorf("operation of %s: %q became %q", v.Claim, before, v.OperationID)
+				}
+				ids[v.Claim] = v.OperationID
+			}
 		}
 	})
 }

@@ -134,6 +134,7 @@ func TestParseOperationID(t *testing.T) {
 		ok         bool
 	}{
 		"good":          {"", "app/snap-1/2026-03-01T01:03:04Z", csisnapshot.Ref{Namespace: "app", Name: "snap-1"}, true},
+		"not created":   {"the volume has failed before", csisnapshot.OperationID(csisnapshot.Ref{Namespace: "app", Name: "snap-1"}, time.Time{}), csisnapshot.Ref{Namespace: "app", Name: "snap-1"}, true},
 		"two parts":     {"no start", "app/snap-1", csisnapshot.Ref{}, false},
 		"bad namespace": {"it would leave the path", "../snap-1/2026-03-01T01:03:04Z", csisnapshot.Ref{}, false},
 		"bad name":      {"", "app//2026-03-01T01:03:04Z", csisnapshot.Ref{}, false},

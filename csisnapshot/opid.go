@@ -11,8 +11,15 @@ import (
 // ActionName is the name under which the operations of snapshots are recorded.
 const ActionName = "sheetanchor.io/csi-snapshot"
 
-// OperationID is the ID of a snapshot's operation: NAMESPACE/NAME/START, the start in UTC as RFC 3339.
+// notCreated stands for the start of a snapshot that was never created.
+const notCreated = "not-created"
+
+// OperationID is the ID of a snapshot's operation: NAMESPACE/NAME/START, the start in UTC as RFC 3339, or "not-created" for
+// the zero time.
 func OperationID(ref Ref, started time.Time) string {
+	if started.IsZero() {
+		return ref.String() + "/" + notCreated
+	}
 	return ref.String() + "/" + started.UTC().Format(time.RFC3339)
 }
 
@@ -28,7 +35,7 @@ func ParseOperationID(id string) (Ref, error) {
 	if msgs := validation.IsDNS1123Subdomain(parts[1]); len(msgs) > 0 {
 		return Ref{}, fmt.Errorf("operation ID %q: name %q: %s", id, parts[1], msgs[0])
 	}
-	if _, err := time.Parse(time.RFC3339, parts[2]); err != nil {
+	if _, err := time.Parse(time.RFC3339, parts[2]); err != nil && parts[2] != notCreated {
 		return Ref{}, fmt.Errorf("operation ID %q: start: %w", id, err)
 	}
 	return Ref{Namespace: parts[0], Name: parts[1]}, nil

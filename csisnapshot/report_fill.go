@@ -60,7 +60,7 @@ func (r *run) volumeReport(v *volumeRun) VolumeReport {
 	}
 	rep.RestoreSize, rep.CreationTime, rep.ReadyToUse = v.result.RestoreSize, v.result.CreationTime, v.result.ReadyToUse
 	if !v.ended {
-		rep.Err = errUnfinished
+		rep.Err = v.named(errUnfinished)
 	}
 	rep.OperationID = r.operationID(rep)
 	return rep

@@ -37,8 +37,8 @@ func (r *Report) Operations() []operations.Operation {
 	return ops
 }
 
-// operationID names the volume's operation: its snapshot and the time it was created. A volume without a snapshot has the
-// zero time, so that a repeated Cut that fails again gives the same ID.
+// operationID names the volume's operation: its snapshot and the time it was created. That of a volume without a snapshot
+// says so instead of a time, and is the same after a repeated Cut that fails again.
 func (r *run) operationID(v VolumeReport) string {
 	ref := Ref{Namespace: v.Namespace, Name: r.s.opts.Names.Snapshot(r.owner.UID, v.ClaimUID)}
 	return OperationID(ref, v.Started)

@@ -126,7 +126,7 @@ func TestWriteVolumeInfoFaults(t *testing.T) {
 		const who, start = "hook write-volumeinfo: ", "/2026-05-02T10:00:00Z: "
 		want := finalize.Results{
 			Warnings: finalize.ResultSet{Namespaces: map[string][]string{"app": {
-				who + "app/retried: operation app/retried/0001-01-01T00:00:00Z: the volume's record follows another operation",
+				who + "app/retried: operation app/retried/not-created: the volume's record follows another operation",
 			}}},
 			Errors: finalize.ResultSet{
 				Velero:  []string{who + "operation app/unrecorded" + start + "no record of its volume"},
