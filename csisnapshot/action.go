@@ -26,8 +26,9 @@ type Action struct {
 	client Client
 	names  Names
 	opts   WaitOptions
+	asker  asker
 
-	mu    sync.Mutex // guards known
+	mu    sync.Mutex // guards what follows
 	known map[string]*memory
 }
 
@@ -50,13 +51,17 @@ func NewAction(c Client, names Names, opts WaitOptions) (*Action, error) {
 	if err := errors.Join(names.Validate(), opts.Validate()); err != nil {
 		return nil, fmt.Errorf("action: %w", err)
 	}
-	return &Action{client: c, names: names, opts: opts.withDefaults(), known: map[string]*memory{}}, nil
+	return newAction(c, names, opts.withDefaults()), nil
+}
+
+func newAction(c Client, names Names, opts WaitOptions) *Action {
+	return &Action{client: c, names: names, opts: opts, asker: asker{classifier: opts.Classifier}, known: map[string]*memory{}}
 }
 
 // Action answers for the operations of [Report.Operations], for the poller of package operations. Each call makes one
 // with a memory of its own.
 func (s *Snapshotter) Action() operations.ManyAction {
-	return &Action{client: s.snaps, names: s.opts.Names, opts: s.opts.Wait, known: map[string]*memory{}}
+	return newAction(s.snaps, s.opts.Names, s.opts.Wait)
 }
 
 // Progress reads one snapshot and its content.
@@ -99,7 +104,7 @@ func (a *Action) ProgressMany(ctx context.Context, ids []string) (map[string]ope
 	slices.SortFunc(all, func(x, y *asked) int { return x.ref.Compare(y.ref) })
 	a.readContents(ctx, all)
 	for _, q := range all {
-		answers[q.id] = a.answer(q)
+		answers[q.id] = a.answer(ctx, q)
 	}
 	return answers, nil
 }
@@ -133,7 +138,7 @@ func (a *Action) recall(id string, ref Ref, now time.Time) State {
 }
 
 // answer judges what was read and remembers it.
-func (a *Action) answer(q *asked) operations.ProgressResult {
+func (a *Action) answer(ctx context.Context, q *asked) operations.ProgressResult {
 	if q.err != nil {
 		return operations.ProgressResult{Err: q.err}
 	}
@@ -144,7 +149,7 @@ func (a *Action) answer(q *asked) operations.ProgressResult {
 	if q.snapshot != nil {
 		q.state.Driver = driverOf(q.content, q.state.Driver)
 	}
-	q.state = Judge(q.state, Look{Snapshot: q.snapshot, Content: q.content, Classifier: a.opts.Classifier, Now: time.Now()})
+	q.state = Judge(q.state, Look{Snapshot: q.snapshot, Content: q.content, Classifier: a.asker.within(ctx), Now: time.Now()})
 	canceled := q.snapshot != nil && q.snapshot.UID == q.state.UID && q.snapshot.Annotations[a.names.cancelKey()] != ""
 	if canceled {
 		return operations.ProgressResult{Progress: operations.Progress{

@@ -37,7 +37,8 @@ type Verdict struct {
 }
 
 // Classifier judges errors. The stack itself marks none as final, and drivers give the same code opposite meanings.
-// Classify must be pure and safe for concurrent use; a panic in it counts as the zero verdict.
+// Classify must be pure, return at once and be safe for concurrent use. A panic in it counts as the zero verdict. So does a
+// call that does not return within a few seconds; it is left behind, and until it returns there is no other.
 type Classifier interface {
 	Classify(ErrorInfo) Verdict
 }

@@ -2,6 +2,7 @@ package csisnapshot
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
@@ -111,7 +112,7 @@ func (e *entry) deadline(timeout time.Duration) (time.Time, bool) {
 func (w *Waiter) stall(c *driverClock, now time.Time) {
 	for _, e := range w.sorted() {
 		if _, waiting := c.waiting[e]; waiting {
-			w.end(e, ErrTimeout, w.timeoutDiagnosis(e), c.err(w.opts.Timeout), now)
+			w.end(e, ErrTimeout, w.timeoutDiagnosis(e), errors.Join(c.err(w.opts.Timeout), w.unjudged), now)
 		}
 	}
 	closeOnce(c.stalled)

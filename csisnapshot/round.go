@@ -209,9 +209,9 @@ func (w *Waiter) noteRead(s *stream, err error, now time.Time) {
 	}
 }
 
-// trouble is what reads failed of last, nil if they do not.
+// trouble is what reads failed of last, and a classifier that does not return; nil if there is none.
 func (w *Waiter) trouble() error {
-	var all []error
+	all := []error{w.unjudged}
 	for _, s := range w.streams {
 		all = append(all, s.trouble)
 	}

@@ -24,6 +24,9 @@ type entry struct {
 	hinted                    bool // readContent was set once because the snapshot was ahead of its content
 	confirm                   bool // readSnapshot is by name: an event said that it is gone
 	deciding, decided         bool // the content is read before the snapshot counts as deleted; it was
+	verdicts                  map[question]Verdict
+	doubts                    []ErrorInfo // to ask the classifier about
+	asking                    bool        // the classifier is asked, or will be
 }
 
 // Add waits for a snapshot until the stage. It never blocks. If the snapshot cannot be waited for, because its driver
@@ -132,10 +135,16 @@ func (w *Waiter) sawContent(vsc *Content, gone bool, now time.Time) (news bool) 
 	return news
 }
 
-// judge decides what the entry has come to.
-func (w *Waiter) judge(e *entry, now time.Time) {
-	before := e.state
-	e.state = Judge(before, Look{Snapshot: e.snapshot, Content: e.content, Classifier: w.opts.Classifier, Now: now})
+// judge decides what the entry has come to, and has the classifier asked about its errors.
+func (w *Waiter) judge(e *entry, now time.Time) { w.doubt(e, w.judgeAgain(e, now)) }
+
+// judgeAgain is judge with the verdicts that there are. It returns the errors that were to be classified.
+func (w *Waiter) judgeAgain(e *entry, now time.Time) (asked []ErrorInfo) {
+	before, look := e.state, Look{Snapshot: e.snapshot, Content: e.content, Now: now}
+	if w.asker.classifier != nil {
+		look.Classifier = e.known(&asked)
+	}
+	e.state = Judge(before, look)
 	if e.state.UID != "" && before.UID == "" {
 		w.uids[e.state.UID] = e
 	}
@@ -148,6 +157,7 @@ func (w *Waiter) judge(e *entry, now time.Time) {
 		w.events = append(w.events, event{result: e.state.Result})
 	}
 	w.hint(e, now)
+	return asked
 }
 
 // catchUp notes that the first reads of the entry are done.

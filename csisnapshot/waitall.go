@@ -44,8 +44,8 @@ func (w *Waiter) wait(ctx context.Context, targets []Target, until Stage) (outco
 }
 
 // Wait waits for the owner's snapshots to reach the stage, and returns how each wait ended, in the order of refs. The
-// error is of the call as a whole: an owner that is not valid, or [ErrAbandoned] when a function of [WaitEvents] did not
-// return.
+// error is of the call as a whole: an owner that is not valid, or [ErrAbandoned] when the classifier or a function of
+// [WaitEvents] did not return.
 func (s *Snapshotter) Wait(ctx context.Context, owner Owner, until Stage, refs ...Ref) ([]Outcome, error) {
 	namespaces, targets := make([]string, 0, len(refs)), make([]Target, 0, len(refs))
 	for _, ref := range refs {

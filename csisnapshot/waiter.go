@@ -22,26 +22,30 @@ type Waiter struct {
 	owner      Owner
 	names      Names
 	namespaces []string
-	opened     chan struct{}       // closed when no stream is opening any more
-	wake       chan struct{}       // capacity 1: the reader and the clock look again
-	tick       chan struct{}       // capacity 1
+	opened     chan struct{} // closed when no stream is opening any more
+	wake       chan struct{} // capacity 1: the reader and the clock look again
+	tick       chan struct{} // capacity 1
+	ask        chan struct{} // capacity 1: the classifier has to be asked
+	asker      asker
 	publishing sync.Mutex          // held while events are handed on, in their order; no function of the user's is called under it
 	follower   func(Result, error) // of the Cut that the waiter works for, told before the user; nil: none. It returns at once
 
-	mu      sync.Mutex  // guards what follows; no I/O and no callback under it
-	running bool        // Run was called
-	user    *dispatcher // calls the user's functions; nil: nobody hears
-	closing bool
-	stopped error // why Run has ended; nil while it may go on
-	entries map[Ref]*entry
-	uids    map[types.UID]*entry
-	early   map[identity]*early // told of before they were added
-	added   map[identity]bool   // all that ever were
-	drivers map[string]*driverClock
-	streams []*stream
-	events  []event
-	read    readClock
-	check   time.Time // when expiries are looked at next; zero: nothing is waited for
+	mu       sync.Mutex  // guards what follows; no I/O and no callback under it
+	running  bool        // Run was called
+	user     *dispatcher // calls the user's functions; nil: nobody hears
+	closing  bool
+	stopped  error // why Run has ended; nil while it may go on
+	entries  map[Ref]*entry
+	uids     map[types.UID]*entry
+	early    map[identity]*early // told of before they were added
+	added    map[identity]bool   // all that ever were
+	drivers  map[string]*driverClock
+	streams  []*stream
+	events   []event
+	read     readClock
+	doubtful []*entry  // the classifier is to be asked about
+	unjudged error     // the classifier did not return; nil: it did
+	check    time.Time // when expiries are looked at next; zero: nothing is waited for
 }
 
 // NewWaiter makes a waiter for the owner's snapshots in the namespaces. It sends no request.
@@ -63,7 +67,8 @@ func NewWaiter(c Client, opts WaitOptions, owner Owner, names Names, namespaces 
 	w := &Waiter{
 		client: c, opts: opts.withDefaults(), owner: owner, names: names,
 		namespaces: slices.Compact(slices.Sorted(slices.Values(namespaces))),
-		opened:     make(chan struct{}), wake: make(chan struct{}, 1), tick: make(chan struct{}, 1),
+		opened:     make(chan struct{}), wake: make(chan struct{}, 1), tick: make(chan struct{}, 1), ask: make(chan struct{}, 1),
+		asker:   asker{classifier: opts.Classifier},
 		entries: map[Ref]*entry{}, uids: map[types.UID]*entry{}, early: map[identity]*early{}, added: map[identity]bool{}, drivers: map[string]*driverClock{},
 	}
 	for _, namespace := range w.namespaces {
@@ -78,8 +83,8 @@ func NewWaiter(c Client, opts WaitOptions, owner Owner, names Names, namespaces 
 func (w *Waiter) Opened() <-chan struct{} { return w.opened }
 
 // Run watches and reads until ctx ends or, after [Waiter.Close], nothing is waited for any more, and ends every wait
-// that is left. Its error is nil, or says why it ended early, or is [ErrAbandoned] when a function of [WaitEvents] did not
-// return; the waits have errors of their own. It may be called once.
+// that is left. Its error is nil, or says why it ended early, or is [ErrAbandoned] when the classifier or a function of
+// [WaitEvents] did not return; the waits have errors of their own. It may be called once.
 func (w *Waiter) Run(ctx context.Context) error {
 	if err := w.start(); err != nil {
 		return err
@@ -97,6 +102,7 @@ func (w *Waiter) Run(ctx context.Context) error {
 		group.Go(func() error { w.follow(inner, s); return nil })
 	}
 	group.Go(func() error { w.readLoop(inner); return nil })
+	group.Go(func() error { w.verdictLoop(inner); return nil })
 	group.Go(func() error {
 		w.clockLoop(inner)
 		stop(errWaiterDone)
@@ -133,8 +139,9 @@ func (w *Waiter) finish(ctx context.Context) error {
 	default:
 		close(w.opened)
 	}
+	unjudged := w.unjudged
 	w.mu.Unlock()
-	if err := errors.Join(cause, w.closeEvents()); err != nil {
+	if err := errors.Join(cause, unjudged, w.closeEvents()); err != nil {
 		return fmt.Errorf("wait for snapshots: %w", err)
 	}
 	return nil
