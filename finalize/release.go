@@ -28,13 +28,13 @@ const operationPause = 10 * time.Second
 // comes back later; if one has completed, the snapshot is released and its data kept; only if every one ended in another
 // way is it destroyed. Operations of other actions are not looked at. A snapshot that could not be removed is an error of
 // the report, under its namespace and name; the others are removed all the same. All of it is decided on what the store
-// holds at that moment. The hook is retried twice and has 15 minutes for each call. [New] refuses it when snaps or ops is
-// nil.
+// holds at that moment; while it cannot be read the hook comes back later. The hook is retried twice and has 15 minutes for
+// each call. [New] refuses it when snaps or ops is nil.
 func ReleaseSnapshots(snaps Releaser, owner csisnapshot.Owner, ops Operations, key operations.Key) Hook {
 	h := Hook{Name: "release-snapshots", Timeout: 15 * time.Minute, Retries: 2, Run: func(ctx context.Context) error {
 		rec, err := read(ctx, ops, key)
 		if err != nil {
-			return err
+			return unreadable(err)
 		}
 		fates, faults := judge(rec.List)
 		running := ""
@@ -60,6 +60,17 @@ func ReleaseSnapshots(snaps Releaser, owner csisnapshot.Owner, ops Operations, k
 		return errors.Join(faults...)
 	}}
 	return h.need("snaps", snaps).need("ops", ops)
+}
+
+// unreadable makes an outage of the store a reason to come back: snapshots that nobody lets go of stay for ever. A record
+// that will not become readable is a failure.
+func unreadable(err error) error {
+	for _, final := range []error{operations.ErrForeignRecord, operations.ErrMalformed, operations.ErrTooLarge} {
+		if errors.Is(err, final) {
+			return err
+		}
+	}
+	return Later(operationPause, err.Error())
 }
 
 // remove is one of a Releaser's methods.
