@@ -35,15 +35,17 @@
 // # Errors
 //
 // Cut returns an error when it could not do its job as a whole; each volume's own is in its [VolumeReport], among them
-// [*WaitError], [*HookError], [*ConflictError], [*ClaimChangedError], [*ClassError] and [ErrWindowClosed]. Plan tells [ErrNoSnapshotAPI] and
-// [ErrNamespaceNotFound]. [ErrIntents] means that nothing may be frozen. [ErrAbandoned] is a callback that ignored the end of
-// its context: the call went on without it.
+// [*WaitError], [*HookError], [*ConflictError], [*ClaimChangedError], [*ClassError] and [ErrWindowClosed]. Plan tells
+// [ErrNoSnapshotAPI] and [ErrNamespaceNotFound]. [ErrIntents] means that nothing may be frozen. [ErrAbandoned] is a callback
+// that ignored the end of its context: the call went on without it.
 //
 // # Time
 //
 // [WaitOptions.Timeout] is time without progress. A snapshot's clock starts when the snapshot-controller picks it up; those
 // that wait in its queue share their driver's clock, which every snapshot of the driver that is picked up or cut sets back.
-// So a slow queue fails nobody, and any number of snapshots that are never made cost one Timeout.
+// So a slow queue fails nobody, and any number of snapshots that are never made cost one Timeout. So do creates of a driver
+// that meet nothing but trouble of the API, and earlier snapshots of the owner's that are being deleted and do not go; the
+// latter are waited for before a freeze, never in one.
 //
 // # Concurrency
 //
