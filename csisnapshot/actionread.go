@@ -18,10 +18,7 @@ import (
 func (a *Action) readSnapshots(ctx context.Context, namespace string, questions []*asked) {
 	found := map[string]*Snapshot{}
 	if len(questions) > 1 {
-		err := bounded(ctx, a.opts.CallTimeout, func(ctx context.Context) error {
-			clear(found)
-			return listAll(ctx, a.client.Snapshots(), namespace, a.names.OwnerLabel(), func(vs Snapshot) { found[vs.Name] = &vs })
-		})
+		err := listPages(ctx, a.call, a.client.Snapshots(), namespace, a.names.OwnerLabel(), func(vs Snapshot) { found[vs.Name] = &vs })
 		if err != nil {
 			for _, q := range questions {
 				q.err = fmt.Errorf("list snapshots of namespace %s: %w", namespace, err)
@@ -40,7 +37,7 @@ func (a *Action) readSnapshots(ctx context.Context, namespace string, questions 
 }
 
 func (a *Action) readSnapshot(ctx context.Context, q *asked) {
-	err := bounded(ctx, a.opts.CallTimeout, func(ctx context.Context) error {
+	err := a.call(ctx, func(ctx context.Context) error {
 		vs, err := a.client.Snapshots().Get(ctx, q.ref.Namespace, q.ref.Name)
 		q.snapshot = &vs
 		return err
@@ -53,7 +50,12 @@ func (a *Action) readSnapshot(ctx context.Context, q *asked) {
 	}
 }
 
-// bounded makes one request within its own time.
+// call makes one request within its own time.
+func (a *Action) call(ctx context.Context, request func(context.Context) error) error {
+	return bounded(ctx, a.opts.CallTimeout, request)
+}
+
+// bounded makes one request within the limit.
 func bounded(ctx context.Context, limit time.Duration, request func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded))
 	defer cancel()
@@ -82,7 +84,7 @@ func (a *Action) readContents(ctx context.Context, questions []*asked) {
 	for _, q := range wanted {
 		group.Go(func() error {
 			var vsc Content
-			err := bounded(ctx, a.opts.CallTimeout, func(ctx context.Context) (err error) {
+			err := a.call(ctx, func(ctx context.Context) (err error) {
 				vsc, err = a.client.Contents().Get(ctx, "", contentNameOf(q.snapshot))
 				return err
 			})
@@ -104,13 +106,10 @@ func (q *asked) takeContent(vsc *Content, err error) {
 
 func (a *Action) listContents(ctx context.Context, wanted []*asked) {
 	var all []*Content
-	err := bounded(ctx, a.opts.CallTimeout, func(ctx context.Context) error {
-		all = nil
-		return listAll(ctx, a.client.Contents(), "", "", func(vsc Content) {
-			if strings.HasPrefix(vsc.Snapshot.Name, a.names.withDefaults().Prefix+"-") {
-				all = append(all, &vsc)
-			}
-		})
+	err := listPages(ctx, a.call, a.client.Contents(), "", "", func(vsc Content) {
+		if strings.HasPrefix(vsc.Snapshot.Name, a.names.withDefaults().Prefix+"-") {
+			all = append(all, &vsc)
+		}
 	})
 	byRef := map[SnapshotRef]*Content{}
 	for _, vsc := range all {
@@ -147,7 +146,7 @@ func (a *Action) Cancel(ctx context.Context, operationID string) error {
 		return nil
 	}
 	for range conflictTries {
-		err = bounded(ctx, a.opts.CallTimeout, func(ctx context.Context) error { return a.cancel(ctx, ref) })
+		err = a.call(ctx, func(ctx context.Context) error { return a.cancel(ctx, ref) })
 		if !apierrors.IsConflict(err) {
 			break
 		}

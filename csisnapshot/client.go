@@ -112,9 +112,22 @@ func (w *Watch[T]) Stop() { w.watch.Stop() }
 
 // listAll reads every page of a list, pageSize objects at a time, and calls fn for each object.
 func listAll[T any](ctx context.Context, r Resource[T], namespace, selector string, fn func(T)) error {
+	return listPages(ctx, func(ctx context.Context, request func(context.Context) error) error { return request(ctx) },
+		r, namespace, selector, fn)
+}
+
+// listPages is listAll with each page read by call, which gives every request a time of its own: a list of many pages may
+// take as long as they do.
+func listPages[T any](
+	ctx context.Context, call func(context.Context, func(context.Context) error) error, r Resource[T], namespace, selector string, fn func(T),
+) error {
 	opts := ListOptions{Selector: selector, Limit: pageSize}
 	for {
-		page, err := r.List(ctx, namespace, opts)
+		var page Page[T]
+		err := call(ctx, func(ctx context.Context) (err error) {
+			page, err = r.List(ctx, namespace, opts)
+			return err
+		})
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // readAll reads the snapshots and contents of the open items: one list of the owner's snapshots for each namespace, one
@@ -42,9 +43,8 @@ func (m *removal) unread(err error) { m.read, m.trouble = false, err }
 func (r *remover) readSnapshots(ctx context.Context, namespace string, items []*removal) {
 	found := map[string]*Snapshot{}
 	if len(items) > 1 {
-		err := bounded(ctx, r.opts.CallTimeout, func(ctx context.Context) error {
-			clear(found)
-			return listAll(ctx, r.client.Snapshots(), namespace, r.names.OwnerSelector(r.owner.UID), func(vs Snapshot) { found[vs.Name] = &vs })
+		err := listPages(ctx, r.call, r.client.Snapshots(), namespace, r.names.OwnerSelector(r.owner.UID), func(vs Snapshot) {
+			found[vs.Name] = &vs
 		})
 		if err != nil {
 			for _, m := range items {
@@ -66,7 +66,7 @@ func (r *remover) readSnapshots(ctx context.Context, namespace string, items []*
 }
 
 func (r *remover) readSnapshot(ctx context.Context, m *removal) {
-	err := bounded(ctx, r.opts.CallTimeout, func(ctx context.Context) error {
+	err := r.call(ctx, func(ctx context.Context) error {
 		vs, err := r.client.Snapshots().Get(ctx, m.Ref.Namespace, m.Ref.Name)
 		m.snapshot = &vs
 		return err
@@ -124,7 +124,7 @@ func (m *removal) contentName() string {
 }
 
 func (r *remover) readContent(ctx context.Context, m *removal) {
-	err := bounded(ctx, r.opts.CallTimeout, func(ctx context.Context) error {
+	err := r.call(ctx, func(ctx context.Context) error {
 		vsc, err := r.client.Contents().Get(ctx, "", m.contentName())
 		if err == nil && m.holds(vsc) {
 			m.content = &vsc
@@ -169,10 +169,10 @@ func (r *remover) listContents(ctx context.Context, wanted []*removal) {
 
 func (r *remover) eachContent(ctx context.Context, fn func(Content)) error {
 	var all []Content
-	err := bounded(ctx, r.opts.CallTimeout, func(ctx context.Context) error {
-		all = nil
-		return listAll(ctx, r.client.Contents(), "", "", func(vsc Content) { all = append(all, vsc) })
-	})
+	err := listPages(ctx, r.call, r.client.Contents(), "", "", func(vsc Content) { all = append(all, vsc) })
+	if apierrors.IsResourceExpired(err) {
+		err = errExpired // the next round begins again
+	}
 	if err != nil {
 		return fmt.Errorf("list contents: %w", err)
 	}

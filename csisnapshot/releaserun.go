@@ -78,6 +78,11 @@ func (r *remover) run(ctx context.Context) {
 	}
 }
 
+// call makes one request within its own time.
+func (r *remover) call(ctx context.Context, request func(context.Context) error) error {
+	return bounded(ctx, r.opts.CallTimeout, request)
+}
+
 func (r *remover) allDone() bool { return len(r.open()) == 0 }
 
 // open are the items that are not done.

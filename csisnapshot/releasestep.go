@@ -84,7 +84,7 @@ func (r *remover) ensurePolicy(ctx context.Context, m *removal) (bool, error) {
 		return true, nil
 	}
 	patch := mergePatch(vsc.Meta, nil, map[string]any{"deletionPolicy": string(r.policy)})
-	err := bounded(ctx, r.opts.CallTimeout, func(ctx context.Context) error {
+	err := r.call(ctx, func(ctx context.Context) error {
 		_, err := r.client.Contents().Patch(ctx, "", vsc.Name, patch)
 		return err
 	})
@@ -97,7 +97,7 @@ func (r *remover) ensurePolicy(ctx context.Context, m *removal) (bool, error) {
 // readPolicyBack reads the content again. Only what the server then says counts.
 func (r *remover) readPolicyBack(ctx context.Context, m *removal) (bool, error) {
 	var vsc Content
-	err := bounded(ctx, r.opts.CallTimeout, func(ctx context.Context) (err error) {
+	err := r.call(ctx, func(ctx context.Context) (err error) {
 		vsc, err = r.client.Contents().Get(ctx, "", m.content.Name)
 		return err
 	})
@@ -126,7 +126,7 @@ func (r *remover) deleteSnapshot(ctx context.Context, m *removal) error {
 			only.ResourceVersion = m.snapshot.ResourceVersion
 		}
 	}
-	err := bounded(ctx, r.opts.CallTimeout, func(ctx context.Context) error {
+	err := r.call(ctx, func(ctx context.Context) error {
 		return r.client.Snapshots().Delete(ctx, m.Ref.Namespace, m.Ref.Name, only)
 	})
 	if err != nil && !isGone(err) {
@@ -165,7 +165,7 @@ func (r *remover) deleteContent(ctx context.Context, m *removal) error {
 	if r.policy == DeletionPolicyRetain {
 		only.ResourceVersion = vsc.ResourceVersion // the one that says Retain
 	}
-	err := bounded(ctx, r.opts.CallTimeout, func(ctx context.Context) error {
+	err := r.call(ctx, func(ctx context.Context) error {
 		return r.client.Contents().Delete(ctx, "", vsc.Name, only)
 	})
 	if err != nil && !isGone(err) {
@@ -205,7 +205,7 @@ func (r *remover) touchIfStuck(ctx context.Context, m *removal) error {
 	}
 	m.touched = now
 	patch := mergePatch(vsc.Meta, annotation(r.names.key("touched"), now.UTC().Format(time.RFC3339Nano)), nil)
-	err := bounded(ctx, r.opts.CallTimeout, func(ctx context.Context) error {
+	err := r.call(ctx, func(ctx context.Context) error {
 		touched, err := r.client.Contents().Patch(ctx, "", vsc.Name, patch)
 		if err == nil {
 			m.contentAt = touched.ResourceVersion // our own change is no progress

@@ -83,13 +83,10 @@ func (w *Waiter) again(out []*entry, now time.Time) {
 func (w *Waiter) readSnapshots(ctx context.Context, namespace string, safety bool) {
 	before, began := w.inNamespace(namespace), time.Now()
 	found := map[Ref]*Snapshot{}
-	err := w.call(ctx, func(ctx context.Context) error {
-		clear(found)
-		return listAll(ctx, w.client.Snapshots(), namespace, w.names.OwnerSelector(w.owner.UID), func(vs Snapshot) {
-			if _, wanted := before[vs.Ref()]; wanted {
-				found[vs.Ref()] = &vs
-			}
-		})
+	err := listPages(ctx, w.call, w.client.Snapshots(), namespace, w.names.OwnerSelector(w.owner.UID), func(vs Snapshot) {
+		if _, wanted := before[vs.Ref()]; wanted {
+			found[vs.Ref()] = &vs
+		}
 	})
 	s := w.stream(snapshotsResource, namespace)
 	now := time.Now()

@@ -99,13 +99,10 @@ func (w *Waiter) listContents(ctx context.Context, s *stream, wanted []wantedCon
 		}
 	}
 	var found []*Content
-	err := w.call(ctx, func(ctx context.Context) error {
-		found = nil
-		return listAll(ctx, w.client.Contents(), "", "", func(vsc Content) {
-			if uids[vsc.Snapshot.UID] || names[Ref{Namespace: vsc.Snapshot.Namespace, Name: vsc.Snapshot.Name}] {
-				found = append(found, &vsc)
-			}
-		})
+	err := listPages(ctx, w.call, w.client.Contents(), "", "", func(vsc Content) {
+		if uids[vsc.Snapshot.UID] || names[Ref{Namespace: vsc.Snapshot.Namespace, Name: vsc.Snapshot.Name}] {
+			found = append(found, &vsc)
+		}
 	})
 	now := time.Now()
 	w.mu.Lock()
