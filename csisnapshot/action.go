@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +15,8 @@ import (
 )
 
 // Action answers for the operations of snapshots: an operation is completed when its snapshot is ready to use with a
-// handle, and failed when the snapshot was deleted or replaced or its error is final. It waits for nothing and starts
+// handle, and failed when the snapshot was deleted or replaced or its error is final. A snapshot of the name that was
+// created after the start in the operation's ID is not the operation's. It waits for nothing and starts
 // nothing: every call reads the cluster once, and operations that go on for too long are the poller's to end.
 //
 // It remembers what it saw of each operation for an hour after it was last asked. What it has called completed stays
@@ -30,6 +32,7 @@ type Action struct {
 
 	mu    sync.Mutex // guards what follows
 	known map[string]*memory
+	swept time.Time // when known was last looked through
 }
 
 var _ operations.ManyAction = (*Action)(nil)
@@ -42,6 +45,9 @@ type memory struct {
 
 // forgetAfter is how long an operation is remembered that nobody asks for.
 const forgetAfter = time.Hour
+
+// sweepAfter is how long nobody looks for what is to be forgotten.
+const sweepAfter = 5 * time.Minute
 
 // NewAction makes an action. Of the options it uses Classifier and CallTimeout. It sends no request.
 func NewAction(c Client, names Names, opts WaitOptions) (*Action, error) {
@@ -115,6 +121,7 @@ type asked struct {
 	ref      Ref
 	state    State
 	snapshot *Snapshot // nil with a nil err: there is none
+	newer    bool      // snapshot is not the operation's, but one that was made later
 	content  *Content
 	err      error
 }
@@ -123,10 +130,9 @@ type asked struct {
 func (a *Action) recall(id string, ref Ref, now time.Time) State {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for other, m := range a.known {
-		if now.Sub(m.asked) > forgetAfter {
-			delete(a.known, other)
-		}
+	if now.Sub(a.swept) > sweepAfter {
+		a.swept = now
+		maps.DeleteFunc(a.known, func(_ string, m *memory) bool { return now.Sub(m.asked) > forgetAfter })
 	}
 	m := a.known[id]
 	if m == nil {
@@ -145,6 +151,10 @@ func (a *Action) answer(ctx context.Context, q *asked) operations.ProgressResult
 	if q.snapshot != nil && a.names.OwnerOf(q.snapshot.Meta) == "" {
 		err := fmt.Errorf("snapshot %s: %w", q.ref, ErrForeign)
 		return operations.ProgressResult{Err: operations.Permanent(err)}
+	}
+	if q.newer {
+		q.state.End = ErrReplaced
+		return operations.ProgressResult{Progress: operations.Progress{State: operations.StateFailed, Error: q.state.endText(), Total: 1, Units: units}}
 	}
 	if q.snapshot != nil {
 		q.state.Driver = driverOf(q.content, q.state.Driver)

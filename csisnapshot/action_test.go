@@ -3,10 +3,13 @@ package csisnapshot_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/client-go/dynamic"
 
 	"github.com/sheetanchor/sheetanchor/backuptest"
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
@@ -196,4 +199,65 @@ func TestActionForgets(t *testing.T) {
 			t.Errorf("asked after two hours: %v, %v, want it read again", err, l.counter.Requests())
 		}
 	})
+}
+
+func TestActionOfAnEarlierSnapshot(t *testing.T) {
+	t.Parallel()
+	// S2 S11: a snapshot was destroyed and made anew under its name. To a process that never saw the first one, its operation
+	// has failed: it neither completes with the new snapshot nor cancels it.
+	onEachAdapter(t, func(t bubble) {
+		l := newWaitLab(t.T, t.adapter, scripts(1, backuptest.Script{ReadyAfter: time.Minute}), 1)
+		id := func(vs csisnapshot.Snapshot) string { return csisnapshot.OperationID(vs.Ref(), vs.Created) }
+		first := l.create(0)
+		time.Sleep(10 * time.Second)
+		if _, err := l.snapshotter(csisnapshot.WaitOptions{}).Destroy(t.Context(), l.owner, first.Ref()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		second := l.create(0)
+		if err := l.action(csisnapshot.WaitOptions{}).Cancel(t.Context(), id(first)); err != nil {
+			t.Errorf("Cancel: %v", err)
+		}
+		time.Sleep(10 * time.Minute)
+		never := csisnapshot.OperationID(first.Ref(), time.Time{})
+		answers, err := l.action(csisnapshot.WaitOptions{}).ProgressMany(t.Context(), []string{id(first), id(second), never})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, want := range map[string]operations.State{
+			id(first): operations.StateFailed, id(second): operations.StateCompleted, never: operations.StateFailed,
+		} {
+			if got := answers[id]; got.Err != nil || got.Progress.State != want {
+				t.Errorf("%s: %+v, want %v", id, got, want)
+			}
+		}
+	})
+}
+
+// S3 S11: what an operation costs at a tick does not grow with their number.
+func BenchmarkActionProgressMany(b *testing.B) {
+	for _, n := range []int{1000, 10_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			cluster := backuptest.New(b, backuptest.Options{})
+			cluster.Fault(backuptest.Fault{Verb: "list", Code: 500}) // one list that fails: the rest is the action's own work
+			client, err := dynamic.NewForConfig(cluster.Config())
+			if err != nil {
+				b.Fatal(err)
+			}
+			a, err := csisnapshot.NewAction(csisnapshot.NewDynamic(client), csisnapshot.Names{}, csisnapshot.WaitOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			var ids []string
+			for _, name := range numbered("s", n) {
+				ids = append(ids, csisnapshot.OperationID(csisnapshot.Ref{Namespace: "app", Name: name}, time.Unix(1, 0)))
+			}
+			for b.Loop() {
+				if _, err := a.ProgressMany(b.Context(), ids); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/operation")
+		})
+	}
 }

@@ -34,6 +34,9 @@ func (a *Action) readSnapshots(ctx context.Context, namespace string, questions 
 		}
 	}
 	_ = group.Wait() // each question has its own error
+	for _, q := range questions {
+		q.newer = q.snapshot != nil && q.state.UID != q.snapshot.UID && isNewer(*q.snapshot, q.id)
+	}
 }
 
 func (a *Action) readSnapshot(ctx context.Context, q *asked) {
@@ -67,7 +70,7 @@ func (a *Action) readContents(ctx context.Context, questions []*asked) {
 	var wanted []*asked
 	named := true
 	for _, q := range questions {
-		if q.err == nil && q.snapshot != nil && !q.state.Cut {
+		if q.err == nil && q.snapshot != nil && !q.newer && !q.state.Cut {
 			wanted = append(wanted, q)
 			named = named && contentNameOf(q.snapshot) != ""
 		}
@@ -146,7 +149,7 @@ func (a *Action) Cancel(ctx context.Context, operationID string) error {
 		return nil
 	}
 	for range conflictTries {
-		err = a.call(ctx, func(ctx context.Context) error { return a.cancel(ctx, ref) })
+		err = a.call(ctx, func(ctx context.Context) error { return a.cancel(ctx, ref, operationID) })
 		if !apierrors.IsConflict(err) {
 			break
 		}
@@ -160,7 +163,7 @@ func (a *Action) Cancel(ctx context.Context, operationID string) error {
 // conflictTries is how often a change is tried on an object that others change at the same time.
 const conflictTries = 5
 
-func (a *Action) cancel(ctx context.Context, ref Ref) error {
+func (a *Action) cancel(ctx context.Context, ref Ref, id string) error {
 	vs, err := a.client.Snapshots().Get(ctx, ref.Namespace, ref.Name)
 	switch {
 	case err != nil && isGone(err):
@@ -169,6 +172,8 @@ func (a *Action) cancel(ctx context.Context, ref Ref) error {
 		return err
 	case a.names.OwnerOf(vs.Meta) == "":
 		return fmt.Errorf("snapshot %s: %w", ref, ErrForeign)
+	case isNewer(vs, id): // the operation's own is gone
+		return nil
 	case vs.Annotations[a.names.cancelKey()] != "":
 		return nil
 	case vs.Status != nil && vs.Status.ReadyToUse != nil && *vs.Status.ReadyToUse:

@@ -15,7 +15,8 @@ const ActionName = "sheetanchor.io/csi-snapshot"
 const notCreated = "not-created"
 
 // OperationID is the ID of a snapshot's operation: NAMESPACE/NAME/START, the start in UTC as RFC 3339, or "not-created" for
-// the zero time.
+// the zero time. The start is the snapshot's creation time as the API server tells it: to [Action], a snapshot that was
+// created later is another one that has the name now.
 func OperationID(ref Ref, started time.Time) string {
 	if started.IsZero() {
 		return ref.String() + "/" + notCreated
@@ -39,4 +40,13 @@ func ParseOperationID(id string) (Ref, error) {
 		return Ref{}, fmt.Errorf("operation ID %q: start: %w", id, err)
 	}
 	return Ref{Namespace: parts[0], Name: parts[1]}, nil
+}
+
+// isNewer reports whether the snapshot was created after the operation's own, to the second. Fakes may give no time.
+func isNewer(vs Snapshot, id string) bool {
+	start, err := time.Parse(time.RFC3339, id[strings.LastIndex(id, "/")+1:])
+	if err != nil { // its own was never created
+		start = time.Time{}
+	}
+	return !vs.Created.IsZero() && vs.Created.Truncate(time.Second).After(start)
 }
