@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,35 +73,48 @@ type WaitError struct {
 	Err        error // what ended the wait, or nil
 }
 
-// Error is one line with everything that is known.
+// Error is one line: the snapshot, why its wait ended with the last error, and in parentheses what else is known.
 func (e *WaitError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "wait for snapshot %s to be %s: %v", e.Ref, e.Stage, e.Category)
-	if e.Diagnosis != DiagnosisNone {
-		fmt.Fprintf(&b, " (%s)", e.Diagnosis)
+	fmt.Fprintf(&b, "snapshot %s not %s: %v", e.Ref, e.Stage, e.Category)
+	details := e.details()
+	switch {
+	case e.LastError != "":
+		b.WriteString(": " + inLine(e.LastError))
+		details = append(details, "error on the "+e.ErrorKind)
+		if e.Err != nil {
+			details = append(details, inLine(e.Err.Error()))
+		}
+	case e.Err != nil:
+		b.WriteString(": " + inLine(e.Err.Error()))
 	}
-	content, ready, handle, last := "none", "unknown", "none", "never seen"
-	if e.Content != "" {
-		content = e.Content
-	}
-	if e.ReadyToUse != nil {
-		ready = fmt.Sprint(*e.ReadyToUse)
-	}
-	if e.Handle != "" {
-		handle = e.Handle
-	}
-	if !e.LastChange.IsZero() {
-		last = e.Ended.Sub(e.LastChange).Round(time.Millisecond).String() + " ago"
-	}
-	fmt.Fprintf(&b, "; content %s, readyToUse %s, handle %s, last change %s", content, ready, handle, last)
-	if e.LastError != "" {
-		fmt.Fprintf(&b, ", last error on the %s: %s", e.ErrorKind, e.LastError)
-	}
-	if e.Err != nil {
-		fmt.Fprintf(&b, ": %v", e.Err)
-	}
+	b.WriteString(" (" + strings.Join(details, ", ") + ")")
 	return b.String()
 }
+
+// details are what was last seen of the objects.
+func (e *WaitError) details() []string {
+	details := []string{"no content", "no handle", "never seen"}
+	if e.Content != "" {
+		details[0] = "content " + e.Content
+	}
+	if e.Handle != "" {
+		details[1] = "handle " + e.Handle
+	}
+	if !e.LastChange.IsZero() {
+		details[2] = "last change " + e.Ended.Sub(e.LastChange).Round(time.Millisecond).String() + " ago"
+	}
+	if e.ReadyToUse != nil {
+		details = slices.Insert(details, 1, fmt.Sprintf("readyToUse %t", *e.ReadyToUse))
+	}
+	if e.Diagnosis != DiagnosisNone {
+		details = append(details, "diagnosis "+string(e.Diagnosis))
+	}
+	return details
+}
+
+// inLine is the text without line breaks, which joined errors and drivers have.
+func inLine(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ") }
 
 // Is holds for the category, and for context.DeadlineExceeded and context.Canceled where the category means them.
 func (e *WaitError) Is(target error) bool {
