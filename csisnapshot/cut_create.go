@@ -86,8 +86,9 @@ func (r *run) create(ctx, window context.Context, v *volumeRun) (Snapshot, found
 	if err == nil {
 		return got, how, nil
 	}
-	if stalled := r.creates.stalled(v.Driver); stalled != nil && window.Err() == nil && retriable(err) {
-		err = stalled // the create's own time was over at the same moment
+	stalled := r.creates.stalled(v.Driver)
+	if cause := context.Cause(window); stalled != nil && (cause == nil || errors.Is(cause, errCreatesStalled)) && retriable(err) {
+		err = stalled // the create's own time may have been over at the same moment
 	}
 	if lost {
 		late, lateErr := r.readLate(ctx, v)
