@@ -39,7 +39,7 @@ func TestCutThawsWhateverAPreHookDoes(t *testing.T) {
 			text: "after 20s: timeout of 20s", within: 20 * time.Second,
 		},
 		"deaf to its context": { // X1: the call goes on without it, and says so
-			exec: func(context.Context) error { time.Sleep(time.Hour); return nil }, is: csisnapshot.ErrAbandoned,
+			exec: func(context.Context) error { time.Sleep(5 * time.Minute); return nil }, is: csisnapshot.ErrAbandoned,
 			text: "abandoned callback", within: 25 * time.Second,
 		},
 		"late but well": {exec: func(ctx context.Context) error { <-ctx.Done(); return nil }, cut: true, within: 21 * time.Second},
@@ -76,7 +76,7 @@ func TestCutThawsWhateverAPreHookDoes(t *testing.T) {
 				if e, ok := errors.AsType[*csisnapshot.HookError](a.Err); !tc.cut && (!ok || e.Stage != "pre" || e.Pod.Name != "pa") {
 					t.Errorf("error of the volume = %v, want the *HookError", a.Err)
 				}
-				time.Sleep(2 * time.Hour) // let an abandoned callback end
+				time.Sleep(6 * time.Minute) // let an abandoned callback end
 			})
 		})
 	}
@@ -255,7 +255,7 @@ func TestCutFreezesNothingWithoutAnIntent(t *testing.T) {
 	}{
 		"the first save fails":   {fail: func(context.Context, int) error { return errStore }, err: errStore},
 		"the save panics":        {fail: func(context.Context, int) error { panic("store") }, err: csisnapshot.ErrIntents},
-		"the save never returns": {fail: func(context.Context, int) error { time.Sleep(time.Hour); return nil }, err: csisnapshot.ErrAbandoned},
+		"the save never returns": {fail: func(context.Context, int) error { time.Sleep(5 * time.Minute); return nil }, err: csisnapshot.ErrAbandoned},
 		"the thaw record fails":  {fail: func(_ context.Context, n int) error { return failAt(n, 2, errStore) }, order: "pa/pre pa/post pb/pre pb/post"},
 		"all later saves fail": {
 			fail: func(_ context.Context, n int) error {
@@ -282,7 +282,7 @@ func TestCutFreezesNothingWithoutAnIntent(t *testing.T) {
 				if errors.Is(err, csisnapshot.ErrAbandoned) && l.intents.count() != 1 {
 					t.Errorf("%d saves, want none after one that may still be written", l.intents.count())
 				}
-				time.Sleep(2 * time.Hour) // let an abandoned save end
+				time.Sleep(6 * time.Minute) // let an abandoned save end
 			})
 		})
 	}

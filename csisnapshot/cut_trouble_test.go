@@ -73,10 +73,10 @@ func TestCutTroubleOfOneDriver(t *testing.T) {
 					builders = append(builders, backuptest.Claim{Namespace: "app", Name: n, Driver: secondDriver})
 				}
 				builders = append(builders, backuptest.SnapshotClass{Name: "bad", Driver: secondDriver})
-				good := numbered("good", 40)
+				good := numbered("good", 20)
 				scripts := map[string]backuptest.Script{}
 				for _, n := range good {
-					scripts[n] = backuptest.Script{CutAfter: 10 * time.Second}
+					scripts[n] = backuptest.Script{CutAfter: 5 * time.Second}
 				}
 				l := newCutLab(t, backuptest.ControllerOptions{Scripts: scripts}, append(builders, claims(good...)...)...)
 				for _, n := range bad {
@@ -92,9 +92,9 @@ func TestCutTroubleOfOneDriver(t *testing.T) {
 						t.Errorf("claim %s: %v", v.Claim, v.Err)
 					}
 				}
-				// Two in flight: the five cost one Timeout, the forty 10 s for each two.
-				if report.Duration > 330*time.Second {
-					t.Errorf("Cut took %v, want one Timeout of 2m and 200s of the good ones", report.Duration)
+				// Two in flight: the five cost one Timeout, the twenty 5 s for each two.
+				if report.Duration > 180*time.Second {
+					t.Errorf("Cut took %v, want one Timeout of 2m and 50s of the good ones", report.Duration)
 				}
 			})
 		})

@@ -21,7 +21,7 @@ func leaveFrozen(t *testing.T) *cutLab {
 	if _, err := first.live(t, cutOwner); err == nil || !slices.Equal(l.quiescer.frozen(), []string{"pa", "pb"}) {
 		t.Fatalf("Cut = %v after %v, frozen %v", err, first.effects, l.quiescer.frozen())
 	}
-	time.Sleep(time.Hour)
+	time.Sleep(time.Minute)
 	return l
 }
 
