@@ -159,7 +159,7 @@ func (f *objectFeed) note(key string, object *unstructured.Unstructured, gone, a
 		last = f.left[key] // an answer may have been on its way while the object went
 	}
 	if last != nil {
-		if order, known := compareVersions(object, last); known && (order < 0 || order == 0 && !(again && held)) {
+		if order, known := compareVersions(object, last); known && (order < 0 || order == 0 && (!again || !held)) {
 			return false
 		}
 	}

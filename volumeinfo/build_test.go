@@ -278,9 +278,9 @@ func text(t *testing.T, records []volumeinfo.BackupRecord) []byte {
 
 func unaccounted(in volumeinfo.Inputs, names []string, records []volumeinfo.BackupRecord, gaps []volumeinfo.Gap) string {
 	count := map[string]int{}
-	text := ""
+	var text strings.Builder
 	for _, g := range gaps {
-		text += g.String() + "\n"
+		text.WriteString(g.String() + "\n")
 	}
 	operations, snapshots := map[string]bool{}, map[string]bool{}
 	for _, r := range records {
@@ -300,12 +300,12 @@ func unaccounted(in volumeinfo.Inputs, names []string, records []volumeinfo.Back
 		}
 	}
 	for _, op := range in.Operations {
-		if !operations[op.ID] && !strings.Contains(text, "operation "+op.ID) {
+		if !operations[op.ID] && !strings.Contains(text.String(), "operation "+op.ID) {
 			return "neither record nor gap of operation " + op.ID
 		}
 	}
 	for _, s := range in.Snapshots {
-		if !snapshots["c"+s.Name[1:]] && !strings.Contains(text, "snapshot app/"+s.Name) {
+		if !snapshots["c"+s.Name[1:]] && !strings.Contains(text.String(), "snapshot app/"+s.Name) {
 			return "neither record nor gap of snapshot " + s.Name
 		}
 	}
