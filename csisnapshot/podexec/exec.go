@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/httpstream"
@@ -98,7 +99,9 @@ func (q *Quiescer) stream(ctx context.Context, address *url.URL, opts remotecomm
 	return err
 }
 
-// upgradeRefused reports whether the WebSocket connection was refused before anything ran.
+// upgradeRefused reports whether the WebSocket connection was refused before anything ran. The type of that error is in
+// another module from client-go 0.37 on, which we do not require; its text is the same.
 func upgradeRefused(err error) bool {
-	return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err) ||
+		err != nil && strings.HasPrefix(err.Error(), "unable to upgrade streaming request: ")
 }
