@@ -197,11 +197,11 @@ func TestCutNeverReadyCostsOneTimeout(t *testing.T) {
 	}
 }
 
-// S3: for 1 000 volumes there are 1 000 creates, and few other requests.
-func TestCutThousandVolumes(t *testing.T) {
+// S3: for 300 volumes there are 300 creates, and few other requests.
+func TestCutHundredsOfVolumes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newCutLab(t, backuptest.ControllerOptions{}, claims(numbered("c", 1000)...)...)
+		l := newCutLab(t, backuptest.ControllerOptions{}, claims(numbered("c", 300)...)...)
 		l.stop()
 		l.all.Wait()
 		l.cluster.ResetRequests()
@@ -209,8 +209,8 @@ func TestCutThousandVolumes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(report.Volumes) != 1000 || report.Failed() != 1000 {
-			t.Errorf("%d volumes, %d failed, want 1000 without a controller", len(report.Volumes), report.Failed())
+		if len(report.Volumes) != 300 || report.Failed() != 300 {
+			t.Errorf("%d volumes, %d failed, want 300 without a controller", len(report.Volumes), report.Failed())
 		}
 		requests := l.cluster.Requests()
 		creates := requests["create volumesnapshots"]
@@ -220,8 +220,8 @@ func TestCutThousandVolumes(t *testing.T) {
 				others += n
 			}
 		}
-		if creates != 1000 || others > 25 {
-			t.Errorf("%d creates and %d other requests, want 1000 and at most 25: %v", creates, others, requests)
+		if creates != 300 || others > 25 {
+			t.Errorf("%d creates and %d other requests, want 300 and at most 25: %v", creates, others, requests)
 		}
 	})
 }

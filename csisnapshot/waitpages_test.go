@@ -16,71 +16,44 @@ func TestCallTimeoutBoundsAPageNotAList(t *testing.T) {
 	t.Parallel()
 	// S3 S8: a cluster with contents of others in two pages, each of which takes twenty of the thirty seconds of one request. The
 	// list ends, whoever makes it.
-	const own, foreign = 51, 600
-	tests := map[string]func(t *testing.T, l *waitLab, made []csisnapshot.Snapshot){
-		"wait": func(t *testing.T, l *waitLab, made []csisnapshot.Snapshot) {
-			t.Helper()
-			var targets []csisnapshot.Target
-			for i := range made {
-				targets = append(targets, csisnapshot.Target{Snapshot: &made[i], Driver: backuptest.DefaultDriver})
+	synctest.Test(t, func(t *testing.T) {
+		const own, foreign = 51, 460 // more than are read one by one; more than a page
+		l := newWaitLab(t, "dynamic", backuptest.ControllerOptions{}, own)
+		var (
+			others  []runtime.Object
+			targets []csisnapshot.Target
+			refs    []csisnapshot.Ref
+			ids     []string
+		)
+		for i := range foreign {
+			others = append(others, backuptest.Snapshot{Namespace: "other", Name: claimName(i), Claim: "x", Policy: "Retain"}.VSC())
+		}
+		for i := range own {
+			vs := l.create(i)
+			targets = append(targets, csisnapshot.Target{Snapshot: &vs, Driver: backuptest.DefaultDriver})
+			refs, ids = append(refs, vs.Ref()), append(ids, csisnapshot.OperationID(vs.Ref(), vs.Created))
+		}
+		time.Sleep(time.Minute) // all are ready
+		if err := l.cluster.Add(others...); err != nil {
+			t.Fatal(err)
+		}
+		l.cluster.Fault(backuptest.Fault{Verb: "list", Resource: "volumesnapshotcontents", Latency: 20 * time.Second})
+		for _, o := range l.waiter(csisnapshot.WaitOptions{Mode: csisnapshot.ModePoll}).Wait(t.Context(), targets, csisnapshot.StageCut) {
+			if o.Err != nil {
+				t.Fatalf("Wait: %v", o.Err)
 			}
-			for _, o := range l.waiter(csisnapshot.WaitOptions{Mode: csisnapshot.ModePoll}).Wait(t.Context(), targets, csisnapshot.StageCut) {
-				if o.Err != nil {
-					t.Fatal(o.Err)
-				}
+		}
+		answers, err := l.action(csisnapshot.WaitOptions{}).ProgressMany(t.Context(), ids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, p := range answers {
+			if p.Err != nil || p.Progress.State != operations.StateCompleted {
+				t.Fatalf("ProgressMany: %s: %+v", id, p)
 			}
-		},
-		"action": func(t *testing.T, l *waitLab, made []csisnapshot.Snapshot) {
-			t.Helper()
-			a, err := csisnapshot.NewAction(l.client, l.names, csisnapshot.WaitOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var ids []string
-			for _, vs := range made {
-				ids = append(ids, csisnapshot.OperationID(vs.Ref(), vs.Created))
-			}
-			answers, err := a.ProgressMany(t.Context(), ids)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for id, p := range answers {
-				if p.Err != nil || p.Progress.State != operations.StateCompleted {
-					t.Fatalf("%s: %+v", id, p)
-				}
-			}
-		},
-		"release": func(t *testing.T, l *waitLab, made []csisnapshot.Snapshot) {
-			t.Helper()
-			var refs []csisnapshot.Ref
-			for _, vs := range made {
-				refs = append(refs, vs.Ref())
-			}
-			if _, err := l.snapshotter(csisnapshot.WaitOptions{}).Release(t.Context(), l.owner, refs...); err != nil {
-				t.Fatal(err)
-			}
-		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				l := newWaitLab(t, "dynamic", backuptest.ControllerOptions{}, own)
-				var others []runtime.Object
-				for i := range foreign {
-					others = append(others, backuptest.Snapshot{Namespace: "other", Name: claimName(i), Claim: "x", Policy: "Retain"}.VSC())
-				}
-				var made []csisnapshot.Snapshot
-				for i := range own {
-					made = append(made, l.create(i))
-				}
-				time.Sleep(time.Minute) // all are ready
-				if err := l.cluster.Add(others...); err != nil {
-					t.Fatal(err)
-				}
-				l.cluster.Fault(backuptest.Fault{Verb: "list", Resource: "volumesnapshotcontents", Latency: 20 * time.Second})
-				test(t, l, made)
-			})
-		})
-	}
+		}
+		if _, err := l.snapshotter(csisnapshot.WaitOptions{}).Release(t.Context(), l.owner, refs...); err != nil {
+			t.Fatalf("Release: %v", err)
+		}
+	})
 }
