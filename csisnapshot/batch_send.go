@@ -28,7 +28,7 @@ func (r *run) send(ctx context.Context, volumes []*volumeRun) {
 			continue
 		}
 		window, done := r.window(ctx, v)
-		if err := r.place(v, window, places); err != nil {
+		if err := r.place(window, v, places); err != nil {
 			done()
 			r.failUnsent(v, err)
 			continue
@@ -89,7 +89,7 @@ func (r *run) isFrozen(v *volumeRun) (frozen bool) {
 // too long. It may end a moment after these; [run.overdue] does not.
 func (r *run) window(ctx context.Context, v *volumeRun) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	ends := []context.Context{r.creates.of(v.Driver)} //nolint:contextcheck // it is one of what ends the window
+	ends := []context.Context{r.creates.of(v.Driver)}
 	for _, p := range v.pods {
 		if !p.unhooked {
 			ends = append(ends, p.window)
@@ -108,11 +108,11 @@ func (r *run) window(ctx context.Context, v *volumeRun) (context.Context, func()
 }
 
 // overdue is why the volume may not be sent any more, nil while it may.
-func (r *run) overdue(v *volumeRun, window context.Context) error {
+func (r *run) overdue(window context.Context, v *volumeRun) error {
 	if window.Err() != nil {
 		return context.Cause(window)
 	}
-	if err := r.creates.stalled(v.Driver); err != nil { //nolint:contextcheck // the clock has a context of its own
+	if err := r.creates.stalled(v.Driver); err != nil {
 		return err
 	}
 	for _, p := range v.pods {
@@ -124,8 +124,8 @@ func (r *run) overdue(v *volumeRun, window context.Context) error {
 }
 
 // place waits for a place among the snapshots in flight. A volume that gets none, or one too late, has given it back.
-func (r *run) place(v *volumeRun, window context.Context, places chan struct{}) error {
-	if err := r.overdue(v, window); err != nil || places == nil {
+func (r *run) place(window context.Context, v *volumeRun, places chan struct{}) error {
+	if err := r.overdue(window, v); err != nil || places == nil {
 		return err
 	}
 	select {
@@ -133,7 +133,7 @@ func (r *run) place(v *volumeRun, window context.Context, places chan struct{}) 
 	case <-window.Done():
 		return context.Cause(window)
 	}
-	err := r.overdue(v, window)
+	err := r.overdue(window, v)
 	if err != nil {
 		<-places
 	}

@@ -56,6 +56,10 @@ func (p *process) isDead() bool {
 
 // RoundTrip lets requests of a living process pass.
 func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodGet { // one after the other, so that the kill comes after exactly limit effects
+		p.lab.writes <- struct{}{}
+		defer func() { <-p.lab.writes }()
+	}
 	if p.isDead() {
 		return nil, errKilled
 	}

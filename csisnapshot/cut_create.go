@@ -56,7 +56,7 @@ func (r *run) create(ctx, window context.Context, v *volumeRun) (Snapshot, found
 	var got Snapshot
 	how, lost := foundNot, false
 	err := retry(window, r.s.opts.Wait.Timeout, func(ctx context.Context) error {
-		if err := r.overdue(v, window); err != nil {
+		if err := r.overdue(window, v); err != nil {
 			return finalError{err}
 		}
 		began := time.Now()

@@ -28,6 +28,7 @@ type cutLab struct {
 	controller *backuptest.SnapshotController
 	intents    *memoryDoc
 	quiescer   *scriptedQuiescer
+	writes     chan struct{} // capacity 1: held by the process that writes
 	stop       context.CancelFunc
 	all        sync.WaitGroup
 }
@@ -51,7 +52,7 @@ func newBareLab(t *testing.T, opts backuptest.ControllerOptions, builders ...bac
 	}
 	l := &cutLab{
 		t: t, cluster: cluster, driver: backuptest.NewDriver(backuptest.DriverOptions{Names: []string{backuptest.DefaultDriver, secondDriver}}),
-		intents: &memoryDoc{}, quiescer: &scriptedQuiescer{start: time.Now()},
+		writes: make(chan struct{}, 1), intents: &memoryDoc{}, quiescer: &scriptedQuiescer{start: time.Now()},
 	}
 	l.controller = backuptest.NewSnapshotController(client, l.driver, opts)
 	ctx, stop := context.WithCancel(t.Context())
