@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -437,6 +438,30 @@ func TestDestroyNudgesAStuckContent(t *testing.T) {
 			t.Errorf("gone after %v, want a touch after about 10s", took)
 		}
 		w.Stop()
+	})
+}
+
+func TestDestroyKeepsItsPaceForLong(t *testing.T) {
+	t.Parallel()
+	// S3 S10: the pause between two looks grows up to the schedule's and stays there, however many looks there are.
+	synctest.Test(t, func(t *testing.T) {
+		l := newWaitLab(t, "dynamic", backuptest.ControllerOptions{}, 1)
+		l.stopController()
+		l.orphan(boundFinalizer)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		const looks = 30 * 5 // in 30 s, one each 200 ms
+		var requests atomic.Int64
+		l.trouble = func(*http.Request, apirequest.Info) error {
+			if requests.Add(1) > 5*looks {
+				cancel() // it would not end
+			}
+			return nil
+		}
+		opts := csisnapshot.WaitOptions{Schedule: csisnapshot.Schedule{Fast: 200 * time.Millisecond, FastFor: time.Minute}, MaxWait: 30 * time.Second}
+		if _, err := l.snapshotter(opts).Destroy(ctx, l.owner, l.ref(0)); !errors.Is(err, csisnapshot.ErrTimeout) {
+			t.Errorf("error %v after %d requests, want a timeout after at most %d", err, requests.Load(), 5*looks)
+		}
 	})
 }
 

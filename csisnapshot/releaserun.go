@@ -69,7 +69,8 @@ func (r *remover) run(ctx context.Context) {
 		if r.allDone() {
 			return
 		}
-		wait := min(delay, r.opts.Schedule.Fast)
+		delay = min(delay, r.opts.Schedule.Fast)
+		wait := delay
 		if elapsed := now.Sub(started); elapsed > r.opts.Schedule.FastFor {
 			wait = r.opts.Schedule.Next(elapsed) - elapsed
 		}
