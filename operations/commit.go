@@ -85,7 +85,7 @@ func (s *step) flush(ctx context.Context) error {
 // pastOthers calls a change of the record. When it meets what another process stored, that is taken over, and the
 // change is tried once more; it must be one that leaves alone what ended there.
 func (s *step) pastOthers(ctx context.Context, change func(context.Context) error) error {
-	ctx, cancel := s.storeContext(ctx)
+	ctx, cancel := s.p.storeContext(ctx)
 	defer cancel()
 	err := change(ctx)
 	if !errors.Is(err, ErrConflict) {
@@ -99,7 +99,7 @@ func (s *step) pastOthers(ctx context.Context, change func(context.Context) erro
 
 // confirm makes sure that the record is what the store holds.
 func (s *step) confirm(ctx context.Context) error {
-	ctx, cancel := s.storeContext(ctx)
+	ctx, cancel := s.p.storeContext(ctx)
 	defer cancel()
 	return s.takeOver(ctx)
 }
@@ -131,6 +131,6 @@ func (s *step) takeOver(ctx context.Context) error {
 
 var errStoreTimeout = errors.New("the store did not answer in time")
 
-func (s *step) storeContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, s.p.opts.StoreTimeout, errStoreTimeout)
+func (p *Poller) storeContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, p.opts.StoreTimeout, errStoreTimeout)
 }

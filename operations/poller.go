@@ -177,14 +177,22 @@ const maxRaces = 5
 func (p *Poller) request(ctx context.Context, key Key, reason string, ids []string) error {
 	now := p.opts.Clock()
 	for races := 0; ; races++ {
-		if _, err := p.m.confirm(ctx, key); err != nil {
-			return err
-		}
-		_, err := p.m.Update(ctx, key, func(l *List) error { return requestStop(l, ids, first(reason, "canceled"), now) })
-		if races == maxRaces || !errors.Is(err, ErrConflict) {
+		raced, err := p.tryRequest(ctx, key, func(l *List) error { return requestStop(l, ids, first(reason, "canceled"), now) })
+		if races == maxRaces || !raced {
 			return err
 		}
 	}
+}
+
+// tryRequest changes the list as the store holds it. raced says that another writer came between.
+func (p *Poller) tryRequest(ctx context.Context, key Key, change func(*List) error) (raced bool, err error) {
+	ctx, cancel := p.storeContext(ctx)
+	defer cancel()
+	if _, err := p.m.confirm(ctx, key); err != nil {
+		return false, err
+	}
+	_, err = p.m.Update(ctx, key, change)
+	return errors.Is(err, ErrConflict), err
 }
 
 // requestStop marks operations of the list, all when there are no IDs.

@@ -37,7 +37,9 @@ type PollerOptions struct {
 	// ReadInterval is how long a record of running operations may be neither written nor read before a Step reads it
 	// again, to hear of what another process stored, as a request to cancel. Defaults to 1 min.
 	ReadInterval time.Duration
-	// StoreTimeout is the deadline of one read or write. Defaults to 30 s.
+	// StoreTimeout bounds each time the poller turns to the store: a read, or a write with the reads and the second try
+	// that it needs when another process wrote; and each try of [Poller.Cancel]. It includes the wait for other calls
+	// of the key. When it is over, the error is the store's and the next Step tries again. Defaults to 30 s.
 	StoreTimeout time.Duration
 	// Clock gives the times that are stored and that deadlines are counted by. Defaults to time.Now.
 	Clock func() time.Time

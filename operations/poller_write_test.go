@@ -15,6 +15,42 @@ import (
 	"github.com/sheetanchor/sheetanchor/operations"
 )
 
+// X1: a store that hangs holds up neither a Step nor a Cancel of a key that is not loaded for longer than StoreTimeout.
+func TestPollerStoreHangsOnColdKey(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(context.Context, *operations.Poller) error{
+		"step": func(ctx context.Context, p *operations.Poller) error {
+			res, err := p.Step(ctx, testKey)
+			if err != nil && res.RequeueAfter <= 0 {
+				return errors.New("no RequeueAfter beside the error")
+			}
+			return err
+		},
+		"cancel": func(ctx context.Context, p *operations.Poller) error { return p.Cancel(ctx, testKey, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newRecorder(operations.NewMemoryStore())
+				store.hooks(func(ctx context.Context, _, _ string) error {
+					<-ctx.Done()
+					return errAny
+				}, nil)
+				p, err := operations.NewPoller(newMap(t, store), nil, operations.PollerOptions{StoreTimeout: 3 * time.Second})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				start := time.Now()
+				if err := call(ctx, p); !errors.Is(err, errAny) || time.Since(start) != 3*time.Second {
+					t.Errorf("%s = %v after %v, want the store's error after 3s", name, err, time.Since(start))
+				}
+			})
+		})
+	}
+}
+
 // O11: progress at most once in an interval, the end at once, unchanged content never. ops-19: in between it can be
 // read without the store.
 func TestPollerCoalescesWrites(t *testing.T) {

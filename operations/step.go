@@ -31,7 +31,7 @@ type step struct {
 }
 
 func (s *step) run(ctx context.Context) (Result, error) {
-	rec, err := s.p.m.Get(ctx, s.key)
+	rec, err := s.get(ctx)
 	if done, ok := errors.AsType[*CompletedError](err); ok {
 		return Result{Done: true, Summary: done.Summary}, nil
 	}
@@ -60,6 +60,13 @@ func (s *step) run(ctx context.Context) (Result, error) {
 		res.RequeueAfter = s.next()
 	}
 	return res, err
+}
+
+// get returns the committed record, which a cold key has to read first.
+func (s *step) get(ctx context.Context) (Record, error) {
+	ctx, cancel := s.p.storeContext(ctx)
+	defer cancel()
+	return s.p.m.Get(ctx, s.key)
 }
 
 // listen reads the store when that was not done for long. It can wait when it does not work now.
