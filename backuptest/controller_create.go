@@ -175,7 +175,7 @@ func (r *controllerRun) protectClaim(ctx context.Context, vs *unstructured.Unstr
 	failed := func(name, text string) error {
 		return fmt.Errorf("snapshot controller failed to update %s on API server: %s", name, text)
 	}
-	for {
+	for range conflictTries {
 		pvc, err := r.claimOf(ctx, sourceClaim(vs))
 		switch {
 		case errors.Is(err, errTrouble):
@@ -196,6 +196,7 @@ func (r *controllerRun) protectClaim(ctx context.Context, vs *unstructured.Unstr
 		}
 		return nil
 	}
+	return fmt.Errorf("%w: claim %s is a conflict after %d tries", errTrouble, sourceClaim(vs), conflictTries)
 }
 
 // releaseClaimOnce looks whether the claim of a ready snapshot is not needed any more, once in the life of a run, and reports
@@ -222,7 +223,7 @@ func (r *controllerRun) releaseClaim(ctx context.Context, vs *unstructured.Unstr
 	if claim.Name == "" {
 		return nil
 	}
-	for ctx.Err() == nil {
+	for range conflictTries {
 		pvc, err := r.client.Resource(claimsResource).Namespace(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
@@ -237,7 +238,7 @@ func (r *controllerRun) releaseClaim(ctx context.Context, vs *unstructured.Unstr
 			return err
 		}
 	}
-	return context.Cause(ctx)
+	return fmt.Errorf("release claim %s: still a conflict after %d tries", claim, conflictTries)
 }
 
 func (r *controllerRun) claimInUse(claim types.NamespacedName, vs *unstructured.Unstructured, except bool) bool {

@@ -83,22 +83,21 @@ func writeDriverFile(name string, held map[string]physical) (err error) {
 	if err != nil {
 		return fmt.Errorf("write driver file %s: %w", name, err)
 	}
-	temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	temp := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".tmp") // always the same: what a kill leaves is written over
+	if err = os.WriteFile(temp, data, 0o600); err == nil {
+		err = os.Rename(temp, name)
+	}
 	if err != nil {
-		return fmt.Errorf("write driver file: %w", err)
+		return fmt.Errorf("write driver file %s: %w", name, errors.Join(err, removeIfThere(temp)))
 	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("write driver file %s: %w", name, errors.Join(err, os.Remove(temp.Name())))
-		}
-	}()
-	if _, err = temp.Write(data); err != nil {
-		return errors.Join(err, temp.Close())
-	}
-	if err = temp.Close(); err != nil {
+	return nil
+}
+
+func removeIfThere(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.Rename(temp.Name(), name)
+	return nil
 }
 
 func joinClaim(claim types.NamespacedName) string {

@@ -87,19 +87,18 @@ func (s *Server) state() ([]byte, uint64) {
 
 // replace writes a new file beside the old one and renames it.
 func (f *file) replace(state []byte) error {
-	temp, err := os.CreateTemp(filepath.Dir(f.path), filepath.Base(f.path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = temp.Write(state)
-	err = errors.Join(err, temp.Close())
+	temp := filepath.Join(filepath.Dir(f.path), "."+filepath.Base(f.path)+".tmp") // always the same: what a kill leaves is written over
+	err := os.WriteFile(temp, state, 0o600)
 	if err == nil {
-		err = os.Rename(temp.Name(), f.path)
+		err = os.Rename(temp, f.path)
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp.Name()))
+	if err == nil {
+		return nil
 	}
-	return nil
+	if rmErr := os.Remove(temp); rmErr != nil && !errors.Is(rmErr, fs.ErrNotExist) {
+		err = errors.Join(err, rmErr)
+	}
+	return err
 }
 
 // restore reads the file. found is false when there is none. It is for New.
