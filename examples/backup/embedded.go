@@ -128,13 +128,13 @@ func scripts(ctx context.Context, config *rest.Config, opts options, namespace s
 		change(&s)
 		all[claim] = s
 	}
-	for claim, text := range opts.fail {
+	for _, claim := range slices.Sorted(maps.Keys(opts.fail)) {
 		change("-fail", claim, func(s *backuptest.Script) {
-			s.Errors = []backuptest.DriverError{{Code: "InvalidArgument", Text: text}}
+			s.Errors = []backuptest.DriverError{{Code: "InvalidArgument", Text: opts.fail[claim]}}
 		})
 	}
-	for claim, d := range opts.slow {
-		change("-slow", claim, func(s *backuptest.Script) { s.CutAfter = d })
+	for _, claim := range slices.Sorted(maps.Keys(opts.slow)) {
+		change("-slow", claim, func(s *backuptest.Script) { s.CutAfter = opts.slow[claim] })
 	}
 	return all, errors.Join(faults...)
 }

@@ -64,7 +64,7 @@ func startCluster(opts options, stderr io.Writer) (*backuptest.Cluster, error) {
 		cluster.Close()
 		return nil, err
 	}
-	if err := os.WriteFile(from, []byte(origin), 0o600); err != nil {
+	if err := atomicfile.Write(atomicfile.OS{}, from, []byte(origin)); err != nil {
 		cluster.Close()
 		return nil, fmt.Errorf("-store %s: %w", opts.store, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags.DurationVar(&o.timeout, "timeout", 10*time.Minute, "time without any progress of a driver's snapshots after which those that wait have failed")
 	flags.StringVar(&o.wait, "wait", "watch", "how to wait for snapshots: watch or poll")
 	flags.DurationVar(&o.maxFreeze, "max-freeze", 30*time.Second, "longest time a pod stays frozen; 0: until its snapshots are cut or have failed")
-	flags.IntVar(&o.concurrency, "concurrency", 10, "snapshots of a batch created at the same time")
+	flags.IntVar(&o.concurrency, "concurrency", 10, "snapshots of a batch that are sent and not yet cut at the same time")
 	flags.StringVar(&o.output, "o", "text", "output: text or json")
 	flags.Func("fail", "`PVC=ERRORTEXT`: the driver refuses this claim's snapshot for good (embedded cluster; may be repeated)", func(v string) error {
 		claim, text, err := cutPair(v, "ERRORTEXT")
@@ -116,7 +117,8 @@ func (o options) validate() error {
 	if o.concurrency < 1 {
 		fault("-concurrency %d: want 1 or more", o.concurrency)
 	}
-	for claim, d := range o.slow {
+	for _, claim := range slices.Sorted(maps.Keys(o.slow)) {
+		d := o.slow[claim]
 		if d < 0 {
 			fault("-slow %s=%v: want 0 or more", claim, d)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
 	"github.com/sheetanchor/sheetanchor/csisnapshot/podexec"
@@ -57,18 +59,24 @@ func (q *embeddedQuiescer) Hooks(pod *corev1.Pod) (csisnapshot.PodHooks, error) 
 	return hooks, err
 }
 
-// Exec marks the pod frozen or thawed.
-func (q *embeddedQuiescer) Exec(ctx context.Context, pod csisnapshot.PodRef, hook csisnapshot.Hook) error {
-	var patch struct {
-		Metadata struct {
-			Annotations map[string]string `json:"annotations"`
-		} `json:"metadata"`
-	}
-	patch.Metadata.Annotations = map[string]string{frozenAnnotation: fmt.Sprint(hook.Name == hookFreeze)}
-	data, err := json.Marshal(patch)
-	if err != nil {
+// Exec marks the pod frozen or thawed, if it is the pod that was meant and not another of the same name.
+func (q *embeddedQuiescer) Exec(ctx context.Context, ref csisnapshot.PodRef, hook csisnapshot.Hook) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		pod, err := q.core.CoreV1().Pods(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if pod.UID != ref.UID {
+			return fmt.Errorf("pod %s was created again", ref)
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"resourceVersion": pod.ResourceVersion,
+			"annotations":     map[string]string{frozenAnnotation: strconv.FormatBool(hook.Name == hookFreeze)},
+		}})
+		if err != nil {
+			return err
+		}
+		_, err = q.core.CoreV1().Pods(ref.Namespace).Patch(ctx, ref.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
-	}
-	_, err = q.core.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, data, metav1.PatchOptions{})
-	return err
+	})
 }

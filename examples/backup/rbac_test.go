@@ -36,7 +36,10 @@ func TestRoles(t *testing.T) {
 			}
 		}
 	}
-	used := map[string]bool{"create pods/exec": true, "get pods/exec": true} // the embedded cluster runs no commands
+	used := map[string]bool{
+		"create pods/exec": true, "get pods/exec": true, // the embedded cluster runs no commands
+		"patch volumesnapshots": true, // by Action.Cancel, at the poller's deadline of hours
+	}
 	synctest.Test(t, func(t *testing.T) {
 		for _, args := range [][]string{{}, {"-wait", "poll"}, {"-fail", "media=no"}, {"-slow", "media=40s"}} {
 			stdout, _, _ := runHere(t, append([]string{"-o", "json", "-store", t.TempDir()}, args...)...)

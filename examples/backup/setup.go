@@ -66,8 +66,11 @@ func createBackup(ctx context.Context, c clients, namespace, backup string) (*co
 		Data: map[string]string{"phase": phase.New},
 	}
 	created, err := c.core.CoreV1().ConfigMaps(namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: program})
-	if apierrors.IsAlreadyExists(err) {
-		return findBackup(ctx, c, namespace, backup)
+	if !apierrors.IsAlreadyExists(err) {
+		return created, err
+	}
+	if created, err = findBackup(ctx, c, namespace, backup); created == nil && err == nil {
+		err = fmt.Errorf("ConfigMap %s/%s was deleted just now; run again", namespace, object.Name)
 	}
 	return created, err
 }
