@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -52,6 +53,32 @@ func TestClockPanics(t *testing.T) {
 		report, err := mustNew(t, []finalize.Hook{{Name: "a", Run: ok}}, opts).Run(t.Context())
 		if err != nil || report.Errors() != 0 || !report.Done() {
 			t.Errorf("Run = %+v, %v", report, err)
+		}
+	})
+}
+
+// F2: times without a limit are as long as they can be, and not over before they began, also for a clock that goes back.
+func TestNoLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const never = time.Duration(math.MaxInt64)
+		start := time.Now()
+		opts := finalize.Options{
+			MaxTotal: never, Grace: never, StoreTimeout: never, Checkpoint: &memory{},
+			Clock: func() time.Time { return start.Add(-time.Since(start)) },
+		}
+		again := true
+		hook := finalize.Hook{Name: "a", Timeout: never, Run: func(context.Context) error {
+			time.Sleep(time.Minute)
+			if again {
+				again = false
+				return finalize.Later(time.Minute, "x")
+			}
+			return nil
+		}}
+		report, err := mustNew(t, []finalize.Hook{hook}, opts).Run(t.Context())
+		if err != nil || states(report)["a"] != finalize.Succeeded {
+			t.Errorf("Run = %+v, %v, want success", report, err)
 		}
 	})
 }

@@ -31,7 +31,7 @@ type call struct {
 // begin calls fn with a context that ends after timeout. wake is called when fn has returned.
 func begin(ctx context.Context, timeout, grace time.Duration, fn func(context.Context) error, wake func()) *call {
 	c := &call{done: make(chan struct{}), started: time.Now()}
-	c.hard = c.started.Add(timeout + grace)
+	c.hard = c.started.Add(timeout).Add(grace) // two, as the sum can overflow
 	c.ctx, c.cancel = context.WithTimeoutCause(ctx, timeout, ErrTimeout)
 	go func() {
 		defer wake()

@@ -170,7 +170,7 @@ func (r *Runner) overdue() bool { return r.left() <= 0 }
 func (r *Runner) left() time.Duration {
 	left := r.opts.MaxTotal - time.Since(r.began)
 	if r.state != nil && !r.state.Started.IsZero() {
-		left = min(left, r.opts.MaxTotal-r.opts.Clock().Sub(r.state.Started))
+		left = min(left, r.opts.MaxTotal-max(r.opts.Clock().Sub(r.state.Started), 0))
 	}
 	return left
 }

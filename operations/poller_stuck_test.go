@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -152,6 +153,23 @@ func TestPollerStuckForEver(t *testing.T) {
 		}
 		close(release)
 		synctest.Wait()
+	})
+}
+
+// O9: times without a limit are as long as they can be, and not over before they began.
+func TestPollerNoLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const never = time.Duration(math.MaxInt64)
+		action := newScript(endAfter(4*time.Second, operations.StateCompleted))
+		p := newPoll(t, action, operations.PollerOptions{
+			CallTimeout: never, CallGrace: never, Deadline: never, CancelGrace: never, ErrorBudget: never, StoreTimeout: never,
+		}, op("a"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if sum, err := p.poller.Run(ctx, testKey); err != nil || sum.Completed != 1 {
+			t.Errorf("Run() = %+v, %v, want completed", sum, err)
+		}
 	})
 }
 

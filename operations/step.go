@@ -41,7 +41,7 @@ func (s *step) run(ctx context.Context) (Result, error) {
 	s.answers, s.flying = make(chan answers), map[string]int{}
 	defer s.join()
 	s.see(rec)
-	s.until = time.Now().Add(s.p.opts.CallTimeout + s.p.opts.CallGrace)
+	s.until = time.Now().Add(s.p.opts.CallTimeout).Add(s.p.opts.CallGrace) // two, as the sum can overflow
 	if err = s.listen(ctx); err == nil {
 		err = s.poll(ctx)
 	}
