@@ -35,7 +35,7 @@ func (p *Pending) PickedUp() <-chan struct{} { return p.picked }
 
 // Done is closed when the stage is reached or its wait has ended. A stage behind the one given to [Waiter.Add] ends
 // with it.
-func (p *Pending) Done(s Stage) <-chan struct{} { return p.stages[s].done }
+func (p *Pending) Done(s Stage) <-chan struct{} { return p.stages[s.known()].done }
 
 // Freed is closed when the snapshot's place under a limit of snapshots in flight may be given to another: when it is
 // cut or has failed; but after a timeout only when another snapshot of the driver is picked up or cut, or all have
@@ -44,9 +44,10 @@ func (p *Pending) Freed() <-chan struct{} { return p.freed }
 
 // Outcome is what the stage came to, once [Pending.Done] is closed; before, it is what is known now and a nil error.
 func (p *Pending) Outcome(s Stage) (Result, error) {
+	stage := &p.stages[s.known()]
 	select {
-	case <-p.stages[s].done:
-		return p.stages[s].result, p.stages[s].err
+	case <-stage.done:
+		return stage.result, stage.err
 	default:
 		return p.Now(), nil
 	}
@@ -62,14 +63,16 @@ func (p *Pending) Now() Result {
 // Wait blocks until the stage is reached or has failed. If ctx ends first, the error is a [*WaitError] with what was
 // last seen, and the waiter goes on.
 func (p *Pending) Wait(ctx context.Context, s Stage) (Result, error) {
+	s = s.known()
+	stage := &p.stages[s]
 	select {
-	case <-p.stages[s].done:
-		return p.stages[s].result, p.stages[s].err
+	case <-stage.done:
+		return stage.result, stage.err
 	default:
 	}
 	select {
-	case <-p.stages[s].done:
-		return p.stages[s].result, p.stages[s].err
+	case <-stage.done:
+		return stage.result, stage.err
 	case <-ctx.Done():
 		return p.interrupted(s, endCategory(ctx), context.Cause(ctx))
 	}

@@ -44,7 +44,7 @@ type Result struct {
 
 // Reached reports whether the snapshot has come to the stage.
 func (r Result) Reached(s Stage) bool {
-	if s == StageReady {
+	if s.known() == StageReady {
 		return r.Ready
 	}
 	return r.Cut

@@ -36,7 +36,7 @@ func (w *Waiter) Add(t Target, until Stage) *Pending {
 	t = t.withDefaults()
 	now := time.Now()
 	w.mu.Lock()
-	p := w.add(t, min(until, StageReady), now)
+	p := w.add(t, until.known(), now)
 	w.mu.Unlock()
 	w.publish()
 	poke(w.wake)

@@ -23,7 +23,7 @@ func (m Mode) String() string {
 	return "watch"
 }
 
-// Stage is what a wait waits for.
+// Stage is what a wait waits for. A value that is none of the stages counts as the last.
 type Stage uint8
 
 // The stages, in order.
@@ -32,9 +32,12 @@ const (
 	StageReady              // the snapshot is ready to use: enough to finish
 )
 
+// known is the stage, or the last one if it is none.
+func (s Stage) known() Stage { return min(s, StageReady) }
+
 // String is "cut" or "ready".
 func (s Stage) String() string {
-	if s == StageReady {
+	if s.known() == StageReady {
 		return "ready"
 	}
 	return "cut"

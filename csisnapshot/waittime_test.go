@@ -286,6 +286,34 @@ func TestPendingInterrupted(t *testing.T) {
 	})
 }
 
+func TestAnUnknownStageIsTheLast(t *testing.T) {
+	t.Parallel()
+	// X1: a stage that is none is waited for as the last one, and panics nowhere.
+	synctest.Test(t, func(t *testing.T) {
+		const unknown = csisnapshot.StageReady + 1
+		l := newWaitLab(t, "dynamic", backuptest.ControllerOptions{}, 2)
+		l.create(0)
+		outcomes, err := l.snapshotter(csisnapshot.WaitOptions{}).Wait(t.Context(), l.owner, unknown, l.ref(0))
+		if err != nil || outcomes[0].Err != nil || !outcomes[0].Result.Reached(unknown) || !outcomes[0].Result.Ready {
+			t.Errorf("Wait = %+v, %v", outcomes, err)
+		}
+		w := l.run(t.Context(), csisnapshot.WaitOptions{})
+		p := w.add(1, unknown)
+		<-p.Done(unknown)
+		for _, get := range []func() (csisnapshot.Result, error){
+			func() (csisnapshot.Result, error) { return p.Outcome(unknown) },
+			func() (csisnapshot.Result, error) { return p.Wait(t.Context(), unknown) },
+		} {
+			if got, err := get(); err != nil || !got.Ready {
+				t.Errorf("%+v, %v", got, err)
+			}
+		}
+		if err := w.finish(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestNewWaiterNamesFaults(t *testing.T) {
 	t.Parallel()
 	_, err := csisnapshot.NewWaiter(nil, csisnapshot.WaitOptions{Timeout: -1}, csisnapshot.Owner{}, csisnapshot.Names{Prefix: "X"}, []string{""})
