@@ -16,8 +16,12 @@ import (
 // snapshotGroup is the group and version of the snapshot API.
 var snapshotGroup = schema.GroupVersion{Group: "snapshot.storage.k8s.io", Version: "v1"}
 
-// NewDynamic adapts a dynamic client. It sends no request. A field of an unexpected type counts as absent.
+// NewDynamic adapts a dynamic client. It sends no request. A field of an unexpected type counts as absent. Of a nil client it
+// makes a nil one, which [New], [NewWaiter] and [NewAction] refuse.
 func NewDynamic(client dynamic.Interface) Client {
+	if c, ok := client.(*dynamic.DynamicClient); client == nil || ok && c == nil {
+		return nil
+	}
 	return &dynamicClient{
 		snapshots: dynamicResource[Snapshot]{
 			client: client, gvr: snapshotGroup.WithResource(snapshotsResource), kind: KindSnapshot,

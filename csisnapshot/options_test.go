@@ -7,12 +7,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/google/go-cmp/cmp"
+	"github.com/kubernetes-csi/external-snapshotter/client/v6/clientset/versioned"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/sheetanchor/sheetanchor/backuptest"
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
+	"github.com/sheetanchor/sheetanchor/csisnapshot/snapv6"
 )
 
 // New reports every fault at once, each with its field.
@@ -31,6 +34,26 @@ func TestNewChecksItsOptions(t *testing.T) {
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("New: %v\nwant it to name %q", err, want)
+		}
+	}
+}
+
+// X1: a client that was made of nothing is refused where it is used first, by a clear error and not a panic.
+func TestNilClientsAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, client := range map[string]csisnapshot.Client{
+		"dynamic":       csisnapshot.NewDynamic(nil),
+		"dynamic typed": csisnapshot.NewDynamic((*dynamic.DynamicClient)(nil)),
+		"snapv6":        snapv6.New(nil),
+		"snapv6 typed":  snapv6.New((*versioned.Clientset)(nil)),
+	} {
+		_, err := csisnapshot.New(fake.NewClientset(), client, csisnapshot.Options{})
+		_, waiterErr := csisnapshot.NewWaiter(client, csisnapshot.WaitOptions{}, cutOwner, csisnapshot.Names{}, nil)
+		_, actionErr := csisnapshot.NewAction(client, csisnapshot.Names{}, csisnapshot.WaitOptions{})
+		for _, err := range []error{err, waiterErr, actionErr} {
+			if err == nil || !strings.Contains(err.Error(), "client is nil") {
+				t.Errorf("%s: error %v, want one that names the client", name, err)
+			}
 		}
 	}
 }

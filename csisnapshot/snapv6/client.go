@@ -14,8 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// New adapts a client/v6 clientset, also a generated fake. It sends no request.
+// New adapts a client/v6 clientset, also a generated fake. It sends no request. Of a nil clientset it makes a nil client, which
+// the functions of package csisnapshot refuse.
 func New(clients versioned.Interface) csisnapshot.Client {
+	if c, ok := clients.(*versioned.Clientset); clients == nil || ok && c == nil {
+		return nil
+	}
 	api := clients.SnapshotV1()
 	return &client{
 		snapshots: adapter[csisnapshot.Snapshot, v1.VolumeSnapshot, v1.VolumeSnapshotList]{
