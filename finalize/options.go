@@ -36,7 +36,8 @@ type Options struct {
 	StoreTimeout time.Duration
 	// Observer is told of progress.
 	Observer Observer
-	// Clock gives the time that is written into the checkpoint. Nil, and when it panics: time.Now.
+	// Clock gives the time that is written into the checkpoint. Nil, and when it panics, gives the zero time or a year
+	// that JSON cannot hold: time.Now.
 	Clock func() time.Time
 }
 
@@ -66,12 +67,16 @@ func (o Options) withDefaults() (Options, error) {
 	return o, errors.Join(faults...)
 }
 
-// steady returns the clock, with time.Now in its place where it is nil or panics.
+// steady returns the clock, with time.Now in its place where it is nil or fails: a checkpoint without a start is
+// malformed, and years of more than four digits cannot be written as JSON.
 func steady(clock func() time.Time) func() time.Time {
 	return func() time.Time {
-		now := time.Now()
+		var now time.Time
 		if clock != nil {
 			contain(func() { now = clock() })
+		}
+		if year := now.UTC().Year(); now.IsZero() || year < 1 || year > 9999 {
+			return time.Now()
 		}
 		return now
 	}
