@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 )
 
 var (
@@ -38,7 +39,7 @@ func Expand(data []byte, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotGzip, err)
 	}
-	text, err := io.ReadAll(io.LimitReader(zip, limit+1))
+	text, err := io.ReadAll(io.LimitReader(zip, min(limit, math.MaxInt64-1)+1))
 	if int64(len(text)) > limit {
 		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
 	}

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -20,6 +21,10 @@ func TestRoundTrip(t *testing.T) {
 	text, err := gzipjson.Expand(data, 6)
 	if err != nil || string(text) != "[1,2]\n" {
 		t.Errorf("Expand = %q, %v, want [1,2] and a newline", text, err)
+	}
+	text, err = gzipjson.Expand(data, math.MaxInt64)
+	if err != nil || string(text) != "[1,2]\n" {
+		t.Errorf("Expand without a limit = %q, %v, want [1,2] and a newline", text, err)
 	}
 	if _, err := gzipjson.Expand(data, 5); !errors.Is(err, gzipjson.ErrTooLarge) {
 		t.Errorf("Expand with a limit one byte short = %v, want ErrTooLarge", err)
