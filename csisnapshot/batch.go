@@ -3,9 +3,12 @@ package csisnapshot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // runBatches begins the batches in order and returns when every pod is thawed and every snapshot sent. It ends no wait for
@@ -144,15 +147,28 @@ func (r *run) awaitPickup(ctx context.Context) {
 // resume finds what an earlier Cut has cut of the batch and reports whether that is everything. Its pods are not frozen
 // again then.
 func (r *run) resume(ctx context.Context, b *batchRun) bool {
-	all := true
+	limit := r.s.opts.Wait.Timeout
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded))
+	defer cancel() // the volumes share the time: their pods are frozen after all when it is over
+	var reads errgroup.Group
+	reads.SetLimit(readsAtOnce)
 	for _, v := range b.volumes {
-		var adopted, isCut bool
-		var snapshot *Snapshot
-		r.sig.read(func() { adopted, isCut, snapshot = v.adopted, v.isCut, v.snapshot })
-		early := adopted && (isCut || r.hasHandle(ctx, snapshot))
-		r.sig.update(func() { v.early = early })
-		all = all && early
+		reads.Go(func() error {
+			var adopted, isCut, ended bool
+			var snapshot *Snapshot
+			r.sig.read(func() { adopted, isCut, ended, snapshot = v.adopted, v.isCut, v.ended, v.snapshot })
+			early := adopted && (isCut || !ended && r.hasHandle(ctx, snapshot))
+			r.sig.update(func() { v.early = early })
+			return nil
+		})
 	}
+	_ = reads.Wait() // nothing in it fails
+	all := true
+	r.sig.read(func() {
+		for _, v := range b.volumes {
+			all = all && v.early
+		}
+	})
 	if all {
 		r.sig.update(func() { b.resumed = true })
 		r.begin(b)
@@ -162,9 +178,9 @@ func (r *run) resume(ctx context.Context, b *batchRun) bool {
 
 // hasHandle reads the snapshot's content by its name.
 func (r *run) hasHandle(ctx context.Context, snapshot *Snapshot) bool {
-	name := ContentName(snapshot.UID)
-	if snapshot.Status != nil && snapshot.Status.BoundContent != nil {
-		name = *snapshot.Status.BoundContent
+	name := contentNameOf(snapshot)
+	if name == "" {
+		return false
 	}
 	var content Content
 	err := retry(ctx, r.s.opts.Wait.Timeout, func(ctx context.Context) (err error) {

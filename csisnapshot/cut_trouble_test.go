@@ -100,3 +100,23 @@ func TestCutTroubleOfOneDriver(t *testing.T) {
 		})
 	}
 }
+
+// S5, S8: the volumes that an earlier Cut has sent share the time in which it is found out whether they are cut, so that a
+// batch of many does not hold up the others for a timeout each.
+func TestCutLooksForEarlierCutsOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		names := numbered("a", 12)
+		l := newCutLab(t, backuptest.ControllerOptions{}, append(claims(names...), hookedPod("pa", names...))...)
+		l.mustCut(csisnapshot.Options{})
+		l.cluster.Fault(backuptest.Fault{Resource: "volumesnapshotcontents", Action: backuptest.FaultHang})
+		const timeout = 2 * time.Minute
+		began := time.Now()
+		if _, err := l.cut(t.Context(), csisnapshot.Options{Wait: csisnapshot.WaitOptions{Timeout: timeout}}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > timeout+time.Minute {
+			t.Errorf("Cut took %v, want little more than one timeout of %v", took, timeout)
+		}
+	})
+}
