@@ -565,6 +565,41 @@ func TestPollerForget(t *testing.T) {
 	})
 }
 
+// X1: a Step that does not get its turn leaves nothing in the poller's memory, whoever goes last.
+func TestPollerForgetsWhoDidNotGetTheTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		action := newScript(func(context.Context, string) (operations.Progress, error) {
+			time.Sleep(time.Second)
+			return operations.Progress{State: operations.StateCompleted}, nil
+		})
+		p := newPoll(t, action, operations.PollerOptions{}, op("a"))
+		ended, cancel := context.WithCancelCause(t.Context())
+		cancel(errAny)
+		if _, err := p.poller.Step(ended, testKey); !errors.Is(err, errAny) {
+			t.Errorf("Step() = %v, want the cause of the end", err)
+		}
+		if got := operations.PollerKeys(p.poller); got != 0 {
+			t.Errorf("%d keys after a Step that never began, want none", got)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { p.run(t) })
+		synctest.Wait()
+		ctx, stop := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errAny)
+		defer stop()
+		if _, err := p.poller.Step(ctx, testKey); !errors.Is(err, errAny) {
+			t.Errorf("Step() beside another = %v, want the cause of the end", err)
+		}
+		if got := operations.PollerKeys(p.poller); got != 1 {
+			t.Errorf("%d keys while a Step runs, want its own", got)
+		}
+		wg.Wait()
+		if got := operations.PollerKeys(p.poller); got != 0 {
+			t.Errorf("%d keys after the end, want none", got)
+		}
+	})
+}
+
 // phase-7: a restart goes on from the record: same operations, same ages.
 func TestPollerRestart(t *testing.T) {
 	t.Parallel()

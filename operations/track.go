@@ -54,6 +54,7 @@ func (p *Poller) enter(ctx context.Context, key Key) (*keyTrack, error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		k.users--
+		p.drop(key, k)
 		return nil, err
 	}
 	return k, nil
@@ -61,11 +62,20 @@ func (p *Poller) enter(ctx context.Context, key Key) (*keyTrack, error) {
 
 // leave gives the turn back; a key that is done, or of which nothing is known, is forgotten.
 func (p *Poller) leave(key Key, k *keyTrack, done bool) {
-	done = done || len(k.ops) == 0 && len(k.edits) == 0
+	if done {
+		clear(k.ops)
+		clear(k.edits)
+	}
 	<-k.turn
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if k.users--; done && k.users == 0 {
+	k.users--
+	p.drop(key, k)
+}
+
+// drop forgets a key that nobody uses and of which nothing is known. The caller holds mu.
+func (p *Poller) drop(key Key, k *keyTrack) {
+	if k.users == 0 && len(k.ops) == 0 && len(k.edits) == 0 {
 		delete(p.keys, key)
 	}
 }
