@@ -19,8 +19,9 @@
 //
 // When a write fails, the map stays as it was and the error is returned. When it gets no answer, the error is
 // [ErrUnknownOutcome] and the next change of the key reads the store first: our document there was the answer, the old
-// one means that nothing was written, and any other is a conflict, which stays until [Map.Load]. A write of ours that
-// arrives after it was found missing is overwritten, as one that never happened.
+// one means that nothing was written, and any other is a conflict. Every later change returns it too,
+// until the key is loaded, with [Map.Load], or confirmed, which [Map.Complete] and the [Poller] do by themselves. A write
+// of ours that arrives after it was found missing is overwritten, as one that never happened.
 //
 // Writes are conditional on what was read. A process that has lost its ownership gets a conflict and overwrites
 // nothing. It must not trust what it read before when it gains ownership again: [Map.EvictAll]. On a store that cannot
