@@ -3,6 +3,7 @@ package csisnapshot
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 )
@@ -52,7 +53,8 @@ func (w *Waiter) checkBy(t time.Time) {
 // that a check may come early and never late.
 func (w *Waiter) expire(now time.Time) {
 	w.check = time.Time{}
-	for _, c := range w.drivers {
+	for _, name := range slices.Sorted(maps.Keys(w.drivers)) {
+		c := w.drivers[name]
 		if at, ok := c.deadline(w.opts.Timeout); ok && now.Before(at) {
 			w.checkBy(at)
 		} else if ok {

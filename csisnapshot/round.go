@@ -93,8 +93,8 @@ func (w *Waiter) readSnapshots(ctx context.Context, namespace string, safety boo
 	w.mu.Lock()
 	w.noteRead(s, err, now)
 	var missing []Ref
-	for ref, e := range before {
-		vs := found[ref]
+	for _, ref := range slices.SortedFunc(maps.Keys(before), Ref.Compare) {
+		e, vs := before[ref], found[ref]
 		switch {
 		case err != nil || e.ended || w.entries[ref] != e:
 		case vs == nil:
@@ -107,7 +107,6 @@ func (w *Waiter) readSnapshots(ctx context.Context, namespace string, safety boo
 		}
 	}
 	w.mu.Unlock()
-	slices.SortFunc(missing, Ref.Compare)
 	w.confirm(ctx, missing)
 }
 

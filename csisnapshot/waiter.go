@@ -131,7 +131,7 @@ func (w *Waiter) finish(ctx context.Context) error {
 	w.mu.Lock()
 	cause := context.Cause(ctx)
 	w.stopped = errors.Join(errors.New("waiter: not running"), cause)
-	for _, e := range w.entries {
+	for _, e := range w.sorted() {
 		w.end(e, endCategory(ctx), w.timeoutDiagnosis(e), errors.Join(cause, w.trouble()), time.Now())
 	}
 	select {

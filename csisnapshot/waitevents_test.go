@@ -3,6 +3,8 @@ package csisnapshot_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,4 +75,44 @@ func TestWaitEventThatIsSlowDelaysNoThaw(t *testing.T) {
 		}
 		time.Sleep(time.Second) // the last call
 	})
+}
+
+func TestWaitsEndInOrder(t *testing.T) {
+	t.Parallel()
+	// X4: what ends, or is seen, at the same moment is told in the order of the names.
+	for name, tt := range map[string]struct {
+		opts    csisnapshot.WaitOptions
+		drivers int
+	}{
+		"end of the run":  {csisnapshot.WaitOptions{MaxWait: time.Minute}, 1},
+		"stalled drivers": {csisnapshot.WaitOptions{Timeout: time.Minute}, 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const n = 20
+				l := newWaitLab(t, "dynamic", backuptest.ControllerOptions{}, n)
+				l.stopController()
+				var told []csisnapshot.Ref
+				tt.opts.Events.Changed = func(r csisnapshot.Result, err error) {
+					if err != nil {
+						told = append(told, r.Ref)
+					}
+				}
+				var targets []csisnapshot.Target
+				for i := range n {
+					vs := l.create(i)
+					targets = append(targets, csisnapshot.Target{Snapshot: &vs})
+				}
+				slices.SortFunc(targets, func(a, b csisnapshot.Target) int { return a.Snapshot.Ref().Compare(b.Snapshot.Ref()) })
+				for i := range targets {
+					targets[i].Driver = fmt.Sprintf("driver-%02d", i%tt.drivers)
+				}
+				l.waiter(tt.opts).Wait(t.Context(), targets, csisnapshot.StageCut)
+				if len(told) != n || !slices.IsSortedFunc(told, csisnapshot.Ref.Compare) {
+					t.Errorf("%d ends told, in the order %v", len(told), told)
+				}
+			})
+		})
+	}
 }
