@@ -18,7 +18,7 @@ var (
 	ErrNamespaceNotFound = errors.New("namespace not found")
 )
 
-// planTimeout bounds each read of a plan, repetitions included.
+// planTimeout bounds each read of a plan, which is one page of a list, repetitions included.
 const planTimeout = time.Minute
 
 // Plan reads the namespace and plans it, as [Group] does. It reads one paged list each of pods, claims, persistent volumes
@@ -36,10 +36,14 @@ func (s *Snapshotter) Plan(ctx context.Context, namespace string) (*Plan, error)
 	if s.opts.Quiescer != nil {
 		in.Hooks = s.opts.Quiescer.Hooks
 	}
-	err := retry(ctx, planTimeout, func(ctx context.Context) error {
-		in.Classes = nil
-		return listAll(ctx, s.snaps.Classes(), "", "", func(c Class) { in.Classes = append(in.Classes, c) })
-	})
+	err := pages(ctx, planTimeout, func(ctx context.Context, opts metav1.ListOptions) (string, error) {
+		page, err := s.snaps.Classes().List(ctx, "", ListOptions{Limit: opts.Limit, Continue: opts.Continue})
+		if err != nil {
+			return "", err
+		}
+		in.Classes = append(in.Classes, page.Items...)
+		return page.Continue, nil
+	}, func() { in.Classes = nil })
 	switch {
 	case apiMissing(err):
 		return nil, fmt.Errorf("plan namespace %s: %w", namespace, ErrNoSnapshotAPI)

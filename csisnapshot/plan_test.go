@@ -2,13 +2,16 @@ package csisnapshot_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sheetanchor/sheetanchor/backuptest"
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
@@ -88,6 +91,30 @@ func TestPlanOfARealNamespace(t *testing.T) {
 		order := "cache-0/pre cache-1/pre cache-2/pre pg-0/pre pg-0/post"
 		if got := l.quiescer.order(); got != order {
 			t.Errorf("hooks ran %q, want %q", got, order)
+		}
+	})
+}
+
+// S3, S8: a list of many pages takes as long as they do, and is begun again when it expires between two of them.
+func TestPlanReadsClassesPageByPage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		builders := claims("a")
+		for i := range 501 { // one more than a page
+			builders = append(builders, backuptest.SnapshotClass{Name: fmt.Sprintf("class-%03d", i), Driver: secondDriver})
+		}
+		l := newCutLab(t, backuptest.ControllerOptions{}, builders...)
+		const classes = "volumesnapshotclasses"
+		l.cluster.Fault(backuptest.Fault{Verb: "list", Resource: classes, Nth: 2, Code: 410, Reason: metav1.StatusReasonExpired})
+		l.cluster.Fault(backuptest.Fault{Verb: "list", Resource: classes, Latency: 20 * time.Second})
+		synctest.Wait()
+		l.cluster.ResetRequests()
+		plan, err := l.snapshotter(csisnapshot.Options{}).Plan(t.Context(), "app")
+		if err != nil || plan.Err() != nil || len(plan.Batches) != 1 {
+			t.Fatalf("Plan = %v, %v", plan, err)
+		}
+		if got := l.cluster.Requests()["list "+classes]; got != 4 {
+			t.Errorf("%d lists of classes, want a page, one that expired, and two pages", got)
 		}
 	})
 }
