@@ -23,8 +23,8 @@ type Waiter struct {
 	names      Names
 	namespaces []string
 	opened     chan struct{} // closed when no stream is opening any more
-	wake       chan struct{} // capacity 1: the reader and the clock look again
-	tick       chan struct{} // capacity 1
+	wake       chan struct{} // capacity 1: the reader looks again
+	tick       chan struct{} // capacity 1: the clock looks again
 	ask        chan struct{} // capacity 1: the classifier has to be asked
 	asker      asker
 	publishing sync.Mutex          // held while events are handed on, in their order; no function of the user's is called under it
