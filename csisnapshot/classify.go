@@ -16,7 +16,6 @@ type ErrorInfo struct {
 	Kind    string        // KindSnapshot or KindContent
 	Text    string        // status.error.message
 	Code    string        // the gRPC code's name found in Text, as in "InvalidArgument"; empty if there is none
-	Reason  string        // the reason of a Kubernetes event, where events are read; else empty
 	Age     time.Duration // since the wait first saw an error on this snapshot after its last progress
 	Repeats int           // different errors (by text or time) seen since the last progress, at least 1
 }
