@@ -13,7 +13,7 @@ import (
 const (
 	openTimeout  = 10 * time.Second // for a watch to open
 	silenceGrace = 5 * time.Second  // between a change that a read found and its event
-	shortLife    = time.Second      // a watch that ends sooner, without an event, is of no use
+	shortLife    = time.Second      // a watch that ends sooner is opened again after a pause; without an event it is of no use
 	shortLives   = 3                // so many in a row are as good as none
 	lastReopen   = 10 * time.Second // the longest pause between tries to watch while the API is in trouble
 )
@@ -236,6 +236,8 @@ func (w *Waiter) lost(s *stream, err error, lived time.Duration) time.Duration {
 	failures, retry := s.failures, w.opts.RetryWatch
 	w.mu.Unlock()
 	switch {
+	case err == nil && lived < shortLife:
+		return shortLife // whatever it told: one that ends with each event would be opened for each
 	case err == nil:
 		return 0
 	case retriable(err) && !errors.Is(err, errSilent) && !errors.Is(err, errOpenSilent) && !errors.Is(err, errShortLived):

@@ -1,6 +1,7 @@
 package csisnapshot_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -176,6 +177,34 @@ func TestWaitFallsBackAndReturns(t *testing.T) {
 		if err := <-w.done; err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+func TestWatchThatEndsWithEachEvent(t *testing.T) {
+	t.Parallel()
+	// S3 S8: a watch that ends as soon as it has told something is not opened again for every event.
+	synctest.Test(t, func(t *testing.T) {
+		l := newWaitLab(t, "dynamic", backuptest.ControllerOptions{}, 1)
+		l.stopController()
+		l.cluster.Fault(backuptest.Fault{Verb: "watch", Resource: "volumesnapshots", Action: backuptest.FaultEndWatch, After: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		w := l.run(ctx, csisnapshot.WaitOptions{})
+		w.add(0, csisnapshot.StageCut)
+		synctest.Wait()
+		l.cluster.ResetRequests()
+		const seconds, perSecond = 10, 20
+		for i := range seconds * perSecond {
+			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.dev/count":"%d"}}}`, i)
+			if _, err := l.client.Snapshots().Patch(t.Context(), "app", l.ref(0).Name, patch); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second / perSecond)
+		}
+		if got := l.cluster.Requests()["watch volumesnapshots"]; got < seconds/2 || got > 2*seconds {
+			t.Errorf("%d watches in %d s, want about one a second", got, seconds)
+		}
+		cancel()
+		_ = w.finish() // it was canceled
 	})
 }
 
