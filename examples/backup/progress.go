@@ -17,7 +17,7 @@ import (
 )
 
 // progress listens to every package and shows what happens: plain lines, on a terminal with one line that changes in
-// place, and nothing but the result with -o json. It is safe for concurrent use.
+// place, and nothing but the result with -o json.
 type progress struct {
 	stdout   io.Writer
 	json     bool
@@ -43,32 +43,32 @@ func newProgress(ctx context.Context, opts options, stdout io.Writer) *progress 
 
 // line prints what stays on the screen.
 func (p *progress) line(format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.json {
-		return
+	if !p.json {
+		p.print(false, p.stamped(format, args...)+"\n")
 	}
-	p.erase()
-	fmt.Fprintf(p.stdout, "%6.2fs  %s\n", time.Since(p.started).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // status shows what a later status replaces; without a terminal it shows nothing.
 func (p *progress) status(format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.terminal {
-		return
+	if p.terminal {
+		p.print(true, p.stamped(format, args...))
 	}
-	p.erase()
-	fmt.Fprintf(p.stdout, "%6.2fs  %s", time.Since(p.started).Seconds(), fmt.Sprintf(format, args...))
-	p.shown = true
 }
 
-func (p *progress) erase() {
+func (p *progress) stamped(format string, args ...any) string {
+	return fmt.Sprintf("%6.2fs  %s", time.Since(p.started).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// print writes text over a status that is on the screen, in one write and under no lock. The packages call their observers
+// one after the other, so there is one print at a time.
+func (p *progress) print(status bool, text string) {
+	p.mu.Lock()
 	if p.shown {
-		fmt.Fprint(p.stdout, "\r\x1b[K")
-		p.shown = false
+		text = "\r\x1b[K" + text
 	}
+	p.shown = status
+	p.mu.Unlock()
+	fmt.Fprint(p.stdout, text)
 }
 
 // finish prints the result.
@@ -76,9 +76,7 @@ func (p *progress) finish(r result) error {
 	if p.json {
 		return r.writeJSON(p.stdout)
 	}
-	p.mu.Lock()
-	p.erase()
-	p.mu.Unlock()
+	p.print(false, "")
 	return r.writeText(p.stdout)
 }
 
