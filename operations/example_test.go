@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/sheetanchor/sheetanchor/operations"
 )
@@ -54,7 +53,7 @@ func ExamplePoller_Step() {
 	}
 
 	actions := map[string]operations.Action{"example.com/copy": &copies{done: map[string]int64{"data": 0}}}
-	poller, err := operations.NewPoller(m, actions, operations.PollerOptions{Fast: time.Millisecond})
+	poller, err := operations.NewPoller(m, actions, operations.PollerOptions{})
 	if err != nil {
 		panic(err)
 	}
@@ -67,7 +66,7 @@ func ExamplePoller_Step() {
 		if res.Done {
 			break
 		}
-		time.Sleep(res.RequeueAfter)
+		poller.Wake(key) // a controller comes back after res.RequeueAfter instead
 	}
 	sum, err := m.Complete(ctx, key)
 	fmt.Println(sum.Total, err)
