@@ -10,7 +10,8 @@ import (
 // count for any number of transports at once.
 type Counter struct {
 	mu     sync.Mutex
-	counts map[string]int // guarded by mu
+	counts map[string]int            // guarded by mu
+	byUser map[string]map[string]int // guarded by mu: of the users in whose name requests were sent
 }
 
 // Wrap returns a transport that counts each request before it hands it to next. It has the signature of a client-go
@@ -27,6 +28,16 @@ func (c *Counter) Count(info Info) {
 		c.counts = make(map[string]int)
 	}
 	c.counts[info.Key()]++
+	if info.User == "" {
+		return
+	}
+	if c.byUser == nil {
+		c.byUser = make(map[string]map[string]int)
+	}
+	if c.byUser[info.User] == nil {
+		c.byUser[info.User] = make(map[string]int)
+	}
+	c.byUser[info.User][info.Key()]++
 }
 
 // Requests returns a copy of the counts so far. It is never nil.
@@ -39,11 +50,20 @@ func (c *Counter) Requests() map[string]int {
 	return maps.Clone(c.counts)
 }
 
+// RequestsBy returns a copy of the counts of what was sent on behalf of a user ([Info.User]). It is never nil.
+func (c *Counter) RequestsBy(user string) map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	counts := make(map[string]int, len(c.byUser[user]))
+	maps.Copy(counts, c.byUser[user])
+	return counts
+}
+
 // Reset forgets all counts.
 func (c *Counter) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.counts = nil
+	c.counts, c.byUser = nil, nil
 }
 
 type roundTripper struct {

@@ -37,6 +37,8 @@ type Info struct {
 	Name string
 	// Path is the URL's path as it came.
 	Path string
+	// User is the user on whose behalf the request is sent (the Impersonate-User header), empty for the client's own.
+	User string
 }
 
 // IsResource reports whether the path names a resource.
@@ -73,7 +75,7 @@ func (i Info) Key() string {
 // Parse reads req's method, path and query. It never fails: what it does not understand is a request that names no
 // resource. A path prefix before /api or /apis, as proxies add, is skipped.
 func Parse(req *http.Request) Info {
-	info := Info{Verb: strings.ToLower(req.Method), Path: req.URL.Path}
+	info := Info{Verb: strings.ToLower(req.Method), Path: req.URL.Path, User: req.Header.Get("Impersonate-User")}
 	if info.Verb == "head" {
 		info.Verb = VerbGet
 	}

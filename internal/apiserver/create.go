@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
@@ -56,7 +58,11 @@ func (c *call) prepare(u *unstructured.Unstructured) error {
 		u.Object["status"] = map[string]any{"phase": c.res.phase}
 	}
 	if c.res.isNamespace() {
-		u.Object["spec"] = map[string]any{"finalizers": []any{"kubernetes"}}
+		finalizers, _, _ := unstructured.NestedStringSlice(u.Object, "spec", "finalizers")
+		if !slices.Contains(finalizers, string(corev1.FinalizerKubernetes)) {
+			finalizers = append(finalizers, string(corev1.FinalizerKubernetes))
+		}
+		u.Object["spec"] = map[string]any{"finalizers": toAny(finalizers)}
 	}
 	return nil
 }
@@ -84,9 +90,22 @@ func (s *Server) insert(c *call, u *unstructured.Unstructured) (*object, error) 
 	if c.table.get(u.GetNamespace(), u.GetName()) != nil {
 		return nil, apierrors.NewAlreadyExists(c.res.groupResource(), u.GetName())
 	}
+	if c.table.ending {
+		return nil, apierrors.NewForbidden(c.res.groupResource(), u.GetName(), errEnding)
+	}
+	if c.res.isDefinition() {
+		if _, faults := define(u); len(faults) > 0 {
+			return nil, c.res.invalid(u, faults)
+		}
+	}
 	if c.dryRun() {
 		u.SetResourceVersion("")
 		return newObject(u, 0)
+	}
+	if c.res.isDefinition() {
+		if err := s.establish(u); err != nil {
+			return nil, err
+		}
 	}
 	return s.put(c.table, nil, u)
 }

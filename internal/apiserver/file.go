@@ -131,9 +131,14 @@ func (s *Server) load(raw []byte) error {
 	if !ok {
 		return errors.New("it has no items")
 	}
-	for i, item := range items {
-		if err := s.loadItem(item, rv); err != nil {
-			return fmt.Errorf("item %d: %w", i, err)
+	for _, definitions := range []bool{true, false} { // which the others may need
+		for i, item := range items {
+			if members, ok := item.(map[string]any); ok && isDefinition(&unstructured.Unstructured{Object: members}) != definitions || !ok && definitions {
+				continue
+			}
+			if err := s.loadItem(item, rv); err != nil {
+				return fmt.Errorf("item %d: %w", i, err)
+			}
 		}
 	}
 	s.rv = rv
@@ -168,6 +173,14 @@ func (s *Server) loadItem(item any, last uint64) error {
 		return err
 	}
 	s.rv = rv - 1
-	_, err = s.put(t, nil, u)
+	if t.res.isDefinition() {
+		if err := s.establishStored(u); err != nil {
+			return err
+		}
+	}
+	o, err := s.put(t, nil, u)
+	if err == nil && t.res.isDefinition() && u.GetDeletionTimestamp() != nil {
+		s.resume(o)
+	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -24,16 +25,20 @@ func (r *Resource) initialise(u *unstructured.Unstructured) error {
 	if r.generation && u.GetGeneration() == 0 {
 		u.SetGeneration(1)
 	}
-	return r.invalid(u, validation.ValidateObjectMetaAccessor(u, r.Namespaced, r.validName, field.NewPath("metadata")))
+	return r.invalid(u, append(validation.ValidateObjectMetaAccessor(u, r.Namespaced, r.validName, field.NewPath("metadata")), r.judge(u)...))
 }
 
 func now() metav1.Time { return metav1.Time{Time: time.Now().UTC().Truncate(time.Second)} }
 
 func (r *Resource) validName(name string, prefix bool) []string {
-	if r.label {
+	switch {
+	case r.rbac:
+		return path.ValidatePathSegmentName(name, prefix)
+	case r.label:
 		return validation.NameIsDNSLabel(name, prefix)
+	default:
+		return validation.NameIsDNSSubdomain(name, prefix)
 	}
-	return validation.NameIsDNSSubdomain(name, prefix)
 }
 
 // invalid makes faults one 422 answer; none is nil.
@@ -48,31 +53,39 @@ func (r *Resource) invalid(u *unstructured.Unstructured, faults field.ErrorList)
 	return apierrors.NewInvalid(r.groupKind(), name, faults)
 }
 
+// judge compares u with the schema of a custom kind.
+func (r *Resource) judge(u *unstructured.Unstructured) field.ErrorList {
+	if s := r.schemas[u.GroupVersionKind().Version]; s != nil {
+		return s.Judge(u.Object)
+	}
+	return nil
+}
+
 // succeed checks u as the next state of old and gives it what no client may change. Its resourceVersion is old's
 // afterwards.
 func (r *Resource) succeed(old *object, u *unstructured.Unstructured) error {
 	if u.GetUID() == "" {
-		u.SetUID(old.u.GetUID())
+		u.SetUID(old.tree().GetUID())
 	}
 	if u.GetNamespace() == "" {
-		u.SetNamespace(old.u.GetNamespace())
+		u.SetNamespace(old.tree().GetNamespace())
 	}
 	if u.GetName() == "" {
-		u.SetName(old.u.GetName())
+		u.SetName(old.tree().GetName())
 	}
-	u.SetResourceVersion(old.u.GetResourceVersion())
-	u.SetCreationTimestamp(old.u.GetCreationTimestamp())
-	u.SetDeletionTimestamp(old.u.GetDeletionTimestamp())
-	u.SetDeletionGracePeriodSeconds(old.u.GetDeletionGracePeriodSeconds())
-	u.SetGeneration(old.u.GetGeneration())
-	path := field.NewPath("metadata")
-	faults := validation.ValidateObjectMetaAccessor(u, r.Namespaced, r.validName, path)
-	faults = append(faults, validation.ValidateObjectMetaAccessorUpdate(u, old.u, path)...)
-	if err := r.invalid(u, faults); err != nil {
+	u.SetResourceVersion(old.tree().GetResourceVersion())
+	u.SetCreationTimestamp(old.tree().GetCreationTimestamp())
+	u.SetDeletionTimestamp(old.tree().GetDeletionTimestamp())
+	u.SetDeletionGracePeriodSeconds(old.tree().GetDeletionGracePeriodSeconds())
+	u.SetGeneration(old.tree().GetGeneration())
+	at := field.NewPath("metadata")
+	faults := validation.ValidateObjectMetaAccessor(u, r.Namespaced, r.validName, at)
+	faults = append(faults, validation.ValidateObjectMetaAccessorUpdate(u, old.tree(), at)...)
+	if err := r.invalid(u, append(faults, r.judge(u)...)); err != nil {
 		return err
 	}
-	if r.generation && !apiequality.Semantic.DeepEqual(r.desired(old.u), r.desired(u)) {
-		u.SetGeneration(old.u.GetGeneration() + 1)
+	if r.generation && !apiequality.Semantic.DeepEqual(r.desired(old.tree()), r.desired(u)) {
+		u.SetGeneration(old.tree().GetGeneration() + 1)
 	}
 	return nil
 }

@@ -2,15 +2,18 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -23,14 +26,26 @@ func (s *Server) patch(ctx context.Context, c *call) (*http.Response, error) {
 		return nil, err
 	}
 	return s.change(ctx, c, func(old *object) (*unstructured.Unstructured, error) {
-		object := old.u.DeepCopy().Object
+		object := old.tree().DeepCopy().Object
 		object["apiVersion"] = c.apiVersion()
 		patched, err := apply(object)
 		if err != nil {
 			return nil, err
 		}
-		return c.res.accept(patched, c.info.Version, c.strict())
+		u, strict, err := c.res.accept(patched, c.info.Version)
+		if err != nil {
+			return nil, unfitPatch(err)
+		}
+		return u, c.strictly(strict, unfitPatch)
 	})
+}
+
+// unfitPatch is the error for a patch whose result is no object of the resource.
+func unfitPatch(err error) error {
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		err = errors.New(status.ErrStatus.Message)
+	}
+	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), "", err.Error())})
 }
 
 func (c *call) patcher() (patcher, error) {

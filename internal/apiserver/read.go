@@ -1,9 +1,7 @@
 package apiserver
 
 import (
-	"bytes"
-	"encoding/base64"
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -33,35 +31,22 @@ type page struct {
 	remaining int    // negative: unknown
 }
 
-// token is what a continue token holds: the state that the first page showed, and the key to start after.
-type token struct {
-	Version uint64 `json:"v"`
-	After   string `json:"after"`
-}
-
 func (s *Server) list(c *call) (*http.Response, error) {
+	opts, err := s.listOptions(c, false)
+	if err != nil {
+		return nil, err
+	}
 	sel, err := c.selector()
 	if err != nil {
 		return nil, err
 	}
-	limit, err := c.limit()
+	objects, rv, err := s.snapshot(c, opts)
 	if err != nil {
 		return nil, err
 	}
-	from, err := c.token()
-	if err != nil {
-		return nil, err
-	}
-	objects, rv, err := s.snapshot(c, from)
-	if err != nil {
-		return nil, err
-	}
-	if from != nil {
-		i, found := slices.BinarySearchFunc(objects, from.After, func(o *object, key string) int { return bytes.Compare([]byte(o.key), []byte(key)) })
-		if found {
-			i++
-		}
-		objects = objects[i:]
+	limit := int(opts.Limit)
+	if opts.ResourceVersion == "0" {
+		limit = 0 // as answers from the real server's cache have none
 	}
 	p := page{rv: rv}
 	var items []*object
@@ -70,7 +55,7 @@ func (s *Server) list(c *call) (*http.Response, error) {
 			continue
 		}
 		if limit > 0 && len(items) == limit {
-			p.next = base64.RawURLEncoding.EncodeToString(encode(token{Version: rv, After: items[limit-1].key}))
+			p.next = tokenAfter(rv, items[limit-1].key)
 			p.remaining = -1
 			if sel.everything() {
 				p.remaining = len(objects) - i
@@ -82,32 +67,56 @@ func (s *Server) list(c *call) (*http.Response, error) {
 	return c.page(items, p)
 }
 
-// snapshot returns the objects of the call's namespace as the call asks: as of now, of a continue token or of an exact
-// resourceVersion.
-func (s *Server) snapshot(c *call, from *token) ([]*object, uint64, error) {
-	asked := c.query.Get("resourceVersion")
-	exact := c.query.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact)
+// snapshot returns the objects of the call's namespace as the call asks: as of now, from where a continue token says, or
+// as of an exact resourceVersion.
+func (s *Server) snapshot(c *call, opts *metav1.ListOptions) ([]*object, uint64, error) {
+	if opts.Continue != "" {
+		if opts.ResourceVersion != "" && opts.ResourceVersion != "0" {
+			return nil, 0, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+		}
+		return s.rest(c, opts.Continue)
+	}
+	asked := opts.ResourceVersion
+	exact := opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact ||
+		opts.ResourceVersionMatch == "" && opts.Limit > 0 && asked != "" && asked != "0" // as before there was a match
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := notAfter(asked, s.rv); err != nil {
+		return nil, 0, err
+	}
+	rv := s.rv
+	if exact {
+		rv, _ = strconv.ParseUint(asked, 10, 64) // which notAfter has checked
+	}
+	objects, ok := c.table.at(rv)
+	if !ok {
+		return nil, 0, apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
+	}
+	return cloned(within(objects, c.info.Namespace)), rv, nil
+}
+
+// rest returns what follows a continue token.
+func (s *Server) rest(c *call, text string) ([]*object, uint64, error) {
+	from, err := parseToken(text)
+	if err != nil {
+		return nil, 0, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rv := s.rv
-	switch {
-	case from != nil:
-		rv = from.Version
-	case exact:
-		wanted, err := strconv.ParseUint(asked, 10, 64)
-		if err != nil || wanted == 0 {
-			return nil, 0, apierrors.NewBadRequest(fmt.Sprintf("resourceVersion %q: resourceVersionMatch Exact needs one that is not 0", asked))
-		}
-		rv = wanted
+	if from.Version != latest {
+		rv = uint64(from.Version)
 	}
-	if err := notAfter(asked, s.rv); err != nil {
+	if err := notAfter(formatVersion(rv), s.rv); err != nil {
 		return nil, 0, err
 	}
 	objects, ok := c.table.at(rv)
 	if !ok {
-		return nil, 0, apierrors.NewResourceExpired("The provided continue parameter or resourceVersion is too old to display a consistent list result. You can start a new list without the continue parameter.")
+		return nil, 0, from.expired()
 	}
-	return cloned(within(objects, c.info.Namespace)), rv, nil
+	objects = within(objects, c.info.Namespace)
+	i, _ := slices.BinarySearchFunc(objects, from.key(c.res.Namespaced), func(o *object, key string) int { return cmp.Compare(o.key, key) })
+	return cloned(objects[i:]), rv, nil
 }
 
 func cloned(objects []*object) []*object { return slices.Clone(objects) }
@@ -127,54 +136,4 @@ func notAfter(asked string, rv uint64) error {
 	late := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", wanted, rv), 1)
 	late.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
 	return late
-}
-
-func (c *call) limit() (int, error) {
-	asked := c.query.Get("limit")
-	if asked == "" {
-		return 0, nil
-	}
-	limit, err := strconv.Atoi(asked)
-	if err != nil || limit < 0 {
-		return 0, apierrors.NewBadRequest(fmt.Sprintf("limit: invalid value %q", asked))
-	}
-	return limit, nil
-}
-
-func (c *call) token() (*token, error) {
-	asked := c.query.Get("continue")
-	if asked == "" {
-		return nil, nil //nolint:nilnil // no token is not an error
-	}
-	var t token
-	raw, err := base64.RawURLEncoding.DecodeString(asked)
-	if err == nil {
-		err = json.Unmarshal(raw, &t)
-	}
-	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("continue key is not valid: %v", err))
-	}
-	return &t, nil
-}
-
-// page answers with a list. The objects' own JSON is copied, not encoded again.
-func (c *call) page(items []*object, p page) (*http.Response, error) {
-	meta := metav1.ListMeta{ResourceVersion: formatVersion(p.rv), Continue: p.next}
-	if p.remaining > 0 {
-		meta.RemainingItemCount = new(int64(p.remaining))
-	}
-	var body bytes.Buffer
-	fmt.Fprintf(&body, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, c.res.Kind+"List", c.apiVersion(), encode(meta))
-	for i, o := range items {
-		raw, err := o.in(c.apiVersion())
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			body.WriteByte(',')
-		}
-		body.Write(raw)
-	}
-	body.WriteString("]}\n")
-	return answer(c.req, http.StatusOK, body.Bytes()), nil
 }

@@ -131,7 +131,7 @@ func TestJSONPatch(t *testing.T) {
 		"the whole object":        {`[{"op":"replace","path":"","value":{}}]`, 400, ""},
 		"no list":                 {`{"op":"remove","path":"/spec"}`, 400, ""},
 		"not JSON":                {`[`, 400, ""},
-		"metadata becomes a list": {`[{"op":"replace","path":"/metadata","value":[]}]`, 400, ""},
+		"metadata becomes a list": {`[{"op":"replace","path":"/metadata","value":[]}]`, 422, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -49,13 +49,13 @@ func respond(req *http.Request, code int, length int64, body io.ReadCloser) *htt
 	}
 }
 
-// object answers with o in the version the client speaks.
-func (c *call) object(code int, o *object) (*http.Response, error) {
-	raw, err := o.in(c.apiVersion())
-	if err != nil {
-		return nil, err
+// answer is answer with the warnings of the call.
+func (c *call) answer(code int, body []byte) *http.Response {
+	resp := answer(c.req, code, body)
+	for _, warning := range c.warnings {
+		resp.Header.Add("Warning", "299 - "+strconv.Quote(warning))
 	}
-	return answer(c.req, code, raw), nil
+	return resp
 }
 
 // encode is for values of this package that always encode.

@@ -25,11 +25,12 @@ type call struct {
 	query url.Values
 	body  []byte
 	media string // of the body
+
+	format   format   // of the answer
+	warnings []string // to go with it
 }
 
 func (c *call) dryRun() bool { return slices.Contains(c.query["dryRun"], "All") }
-
-func (c *call) strict() bool { return c.query.Get("fieldValidation") == "Strict" }
 
 // apiVersion is the group and version the client speaks.
 func (c *call) apiVersion() string {
@@ -64,14 +65,24 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	info := apirequest.Parse(req)
-	if !info.IsResource() {
-		return s.discover(req, info), nil
+	if err := s.authorize(req, info); err != nil {
+		return failure(req, err), nil
 	}
-	t := s.table(info.Group, info.Resource)
-	if t == nil || !t.res.serves(info.Version) || (info.Namespace != "" && !t.res.Namespaced) || !t.res.has(info.Subresource) {
+	switch {
+	case !info.IsResource():
+		return s.discover(req, info), nil
+	case isReview(info):
+		resp, err := s.review(req, info, body)
+		if err != nil {
+			return failure(req, err), nil
+		}
+		return resp, nil
+	}
+	t, res := s.find(info.Group, info.Resource)
+	if t == nil || !res.serves(info.Version) || (info.Namespace != "" && !res.Namespaced) || !res.has(info.Subresource) {
 		return noSuchPath(req), nil
 	}
-	c := &call{req: req, info: info, res: t.res, table: t, query: req.URL.Query(), body: body}
+	c := &call{req: req, info: info, res: res, table: t, query: req.URL.Query(), body: body}
 	c.media, _, _ = mime.ParseMediaType(req.Header.Get("Content-Type"))
 	resp, err := s.serve(req.Context(), c)
 	if err == nil {
@@ -83,39 +94,30 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 	return failure(req, err), nil
 }
 
-// has reports whether the resource has a subresource, "" being the object itself.
-func (r *Resource) has(subresource string) bool {
-	switch subresource {
-	case "":
-		return true
-	case "status":
-		return r.Status
-	default:
-		return false
-	}
-}
-
 func (s *Server) serve(ctx context.Context, c *call) (*http.Response, error) {
-	if c.res.Namespaced && c.info.Namespace == "" {
-		switch c.info.Verb {
-		case apirequest.VerbList, apirequest.VerbWatch:
-		default:
-			return nil, apierrors.NewMethodNotSupported(c.res.groupResource(), c.info.Verb)
+	verb := c.info.Verb
+	if !c.res.can(verb, c.info.Subresource) || c.res.Namespaced && c.info.Namespace == "" && !allNamespaces(verb) {
+		return nil, apierrors.NewMethodNotSupported(c.res.groupResource(), verb)
+	}
+	var err error
+	if c.format, err = negotiate(c.req, ofObjects); err != nil {
+		return nil, err
+	}
+	if c.info.Subresource == subExec {
+		return s.exec(c)
+	}
+	if c.info.IsWrite() {
+		if err := c.checkFieldValidation(); err != nil {
+			return nil, err
 		}
 	}
-	sub := c.info.Subresource != ""
-	switch c.info.Verb {
+	switch verb {
 	case apirequest.VerbGet:
 		return s.get(c)
 	case apirequest.VerbUpdate:
 		return s.update(ctx, c)
 	case apirequest.VerbPatch:
 		return s.patch(ctx, c)
-	}
-	if sub {
-		return nil, apierrors.NewMethodNotSupported(c.res.groupResource(), c.info.Verb)
-	}
-	switch c.info.Verb {
 	case apirequest.VerbList:
 		return s.list(c)
 	case apirequest.VerbWatch:
@@ -124,9 +126,7 @@ func (s *Server) serve(ctx context.Context, c *call) (*http.Response, error) {
 		return s.create(ctx, c)
 	case apirequest.VerbDelete:
 		return s.delete(ctx, c)
-	case apirequest.VerbDeleteCollection:
-		return s.deleteCollection(ctx, c)
 	default:
-		return nil, apierrors.NewMethodNotSupported(c.res.groupResource(), c.info.Verb)
+		return s.deleteCollection(ctx, c)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,13 +36,14 @@ type Server struct {
 
 	mu     sync.Mutex                      // protects what follows and every table
 	rv     uint64                          // of the last change
-	tables map[schema.GroupResource]*table // the map itself is never changed
+	tables map[schema.GroupResource]*table // what is served
+	grants map[string][]rbacv1.PolicyRule  // by user
 }
 
 // New makes a server with the namespaces default and kube-system, or with the objects of opts.File if that exists. A
 // broken file is an error that names it.
 func New(opts Options) (*Server, error) {
-	s := &Server{opts: opts, closed: make(chan struct{}), tables: make(map[schema.GroupResource]*table)}
+	s := &Server{opts: opts, closed: make(chan struct{}), tables: make(map[schema.GroupResource]*table), grants: make(map[string][]rbacv1.PolicyRule)}
 	s.close = sync.OnceFunc(func() { close(s.closed) })
 	var errs []error
 	for _, resource := range opts.Resources {
@@ -80,11 +82,23 @@ func (s *Server) Close() { s.close() }
 // Done is closed by Close.
 func (s *Server) Done() <-chan struct{} { return s.closed }
 
+// find returns the table of a resource and what the resource is now, or nil.
+func (s *Server) find(group, plural string) (*table, *Resource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.table(group, plural)
+	if t == nil {
+		return nil, nil
+	}
+	return t, t.res
+}
+
+// table returns the table of a resource, or nil. It needs the lock.
 func (s *Server) table(group, plural string) *table {
 	return s.tables[schema.GroupResource{Group: group, Resource: plural}]
 }
 
-// sorted returns all tables in the order of group and plural name.
+// sorted returns all tables in the order of group and plural name. It needs the lock.
 func (s *Server) sorted() []*table {
 	list := make([]*table, 0, len(s.tables))
 	for _, t := range s.tables {

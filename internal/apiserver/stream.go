@@ -33,6 +33,8 @@ type Stream struct {
 	sel    *selector
 	pass   func(Event) bool
 
+	bookmarks bool // the client takes them
+
 	initial []Event
 	at      *node  // nil: only initial events
 	after   uint64 // changes up to here are not sent
@@ -60,7 +62,7 @@ func (st *Stream) start(timeout time.Duration) {
 	if timeout > 0 {
 		st.timeout = time.NewTimer(timeout)
 	}
-	if every := st.server.opts.BookmarkEvery; every > 0 && st.call.bookmarks() {
+	if every := st.server.opts.BookmarkEvery; every > 0 && st.bookmarks {
 		st.bookmark = time.NewTicker(every)
 	}
 }
@@ -169,13 +171,13 @@ func (st *Stream) idle() (Event, bool) {
 
 // see makes a change an event of this watch: what enters the selection is added, what leaves it is deleted.
 func (st *Stream) see(e event) (Event, bool) {
-	namespace := e.object.u.GetNamespace()
+	namespace := e.object.namespace()
 	if e.rv <= st.after || (st.call.info.Namespace != "" && namespace != st.call.info.Namespace) {
 		return Event{}, false
 	}
 	before := e.prev != nil && st.sel.matches(e.prev)
 	now := e.kind != watch.Deleted && st.sel.matches(e.object)
-	out := Event{Namespace: namespace, Name: e.object.u.GetName(), object: e.object, rv: e.rv}
+	out := Event{Namespace: namespace, Name: e.object.name(), object: e.object, rv: e.rv}
 	switch {
 	case before && now:
 		out.Type = watch.Modified
@@ -196,14 +198,10 @@ func (st *Stream) frame(e Event) ([]byte, error) {
 	case watch.Error:
 		raw = encode(&e.status)
 	case watch.Bookmark:
-		meta := map[string]any{"resourceVersion": formatVersion(e.rv)}
-		if e.initialEnd {
-			meta["annotations"] = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-		}
-		raw = encode(map[string]any{"kind": st.call.res.Kind, "apiVersion": st.call.apiVersion(), "metadata": meta})
+		raw = st.call.renderBookmark(e.rv, e.initialEnd)
 	default:
 		var err error
-		if raw, err = e.object.in(st.call.apiVersion()); err != nil {
+		if raw, err = st.call.render(e.object); err != nil {
 			return nil, err
 		}
 	}

@@ -15,6 +15,8 @@ type table struct {
 	objects []*object // sorted by key
 	log     history
 	ended   chan struct{} // closed, and replaced, to end the watches of this resource
+	defined bool          // by a CustomResourceDefinition
+	ending  bool          // its definition is being deleted
 }
 
 func newTable(res *Resource) *table {
@@ -101,6 +103,12 @@ func (s *Server) put(t *table, prev *object, u *unstructured.Unstructured) (*obj
 		t.objects = slices.Insert(t.objects, i, o)
 	}
 	t.log.add(event{rv: o.rv, kind: kind, prev: prev, object: o})
+	if prev != nil {
+		prev.fade()
+	}
+	if t.res.Kind == "Event" {
+		o.fade() // there are many, and hardly anybody changes one
+	}
 	return o, nil
 }
 
@@ -115,5 +123,7 @@ func (s *Server) remove(t *table, prev *object, u *unstructured.Unstructured) (*
 		t.objects = slices.Delete(t.objects, i, i+1)
 	}
 	t.log.add(event{rv: o.rv, kind: watch.Deleted, prev: prev, object: o})
-	return o, nil
+	prev.fade()
+	o.fade()
+	return o, s.drained(t)
 }

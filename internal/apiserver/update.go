@@ -65,24 +65,34 @@ func (s *Server) replace(c *call, next func(*object) (*unstructured.Unstructured
 	if err != nil {
 		return nil, err
 	}
-	if rv := u.GetResourceVersion(); rv != "" && rv != old.u.GetResourceVersion() {
+	if rv := u.GetResourceVersion(); rv != "" && rv != old.tree().GetResourceVersion() {
 		return nil, apierrors.NewConflict(c.res.groupResource(), c.info.Name, errModified)
 	}
 	c.restrict(old, u)
 	if err := c.res.succeed(old, u); err != nil {
 		return nil, err
 	}
+	if c.res.isDefinition() && c.info.Subresource == "" {
+		if _, faults := define(u); len(faults) > 0 {
+			return nil, c.res.invalid(u, faults)
+		}
+	}
 	switch {
-	case apiequality.Semantic.DeepEqual(old.u.Object, u.Object):
+	case apiequality.Semantic.DeepEqual(old.tree().Object, u.Object):
 		return old, nil
 	case c.dryRun():
 		return newObject(u, old.rv)
-	case u.GetDeletionTimestamp() != nil && len(u.GetFinalizers()) == 0 && !c.res.isNamespace():
+	case endsBy(old.tree(), u) && !c.res.isNamespace():
 		return s.vanish(c, old, u)
+	}
+	if c.res.isDefinition() && c.info.Subresource == "" && u.GetDeletionTimestamp() == nil {
+		if err := s.establish(u); err != nil {
+			return nil, err
+		}
 	}
 	o, err := s.put(c.table, old, u)
 	if err == nil && c.res.isNamespace() {
-		err = s.release(o.u.GetName())
+		err = s.release(o.tree().GetName())
 	}
 	return o, err
 }
@@ -90,29 +100,49 @@ func (s *Server) replace(c *call, next func(*object) (*unstructured.Unstructured
 // vanish removes an object whose last finalizer has gone.
 func (s *Server) vanish(c *call, old *object, u *unstructured.Unstructured) (*object, error) {
 	o, err := s.remove(c.table, old, u)
-	if err == nil && c.res.Namespaced {
-		err = s.release(c.info.Namespace)
+	if err == nil {
+		err = s.settle(c.res, c.info.Namespace)
 	}
 	return o, err
 }
 
 // restrict takes back what a write of this subresource may not change.
 func (c *call) restrict(old *object, u *unstructured.Unstructured) {
-	if c.info.Subresource == "" {
+	switch c.info.Subresource {
+	case "":
 		if c.res.Status {
-			carry(old.u, u, "status")
+			carry(old.tree(), u, "status")
+		}
+		if c.res.isNamespace() {
+			carry(old.tree(), u, "spec")
+		}
+		return
+	case subFinalize:
+		finalizers, _, _ := unstructured.NestedStringSlice(u.Object, "spec", "finalizers")
+		u.Object = old.tree().DeepCopy().Object
+		u.Object["spec"] = map[string]any{}
+		if len(finalizers) > 0 {
+			u.Object["spec"] = map[string]any{"finalizers": toAny(finalizers)}
 		}
 		return
 	}
 	kept := u.Object["metadata"]
 	if !c.res.builtin {
-		kept = runtime.DeepCopyJSONValue(old.u.Object["metadata"])
+		kept = runtime.DeepCopyJSONValue(old.tree().Object["metadata"])
 	}
 	status, ok := u.Object["status"]
-	u.Object = maps.Clone(old.u.Object)
+	u.Object = maps.Clone(old.tree().Object)
 	u.Object["metadata"] = kept
 	delete(u.Object, "status")
 	if ok {
 		u.Object["status"] = status
 	}
+}
+
+func toAny(list []string) []any {
+	out := make([]any, 0, len(list))
+	for _, s := range list {
+		out = append(out, s)
+	}
+	return out
 }

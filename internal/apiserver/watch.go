@@ -8,95 +8,52 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
 // watch opens a stream. Its place among the changes is fixed before it answers, so nothing later is missed.
 func (s *Server) watch(ctx context.Context, c *call) (*http.Response, error) {
+	opts, err := s.listOptions(c, true)
+	if err != nil {
+		return nil, err
+	}
 	sel, err := c.selector()
 	if err != nil {
 		return nil, err
 	}
-	initial, err := s.initialEvents(c)
-	if err != nil {
-		return nil, err
-	}
-	asked := c.query.Get("resourceVersion")
+	asked := opts.ResourceVersion
 	var from uint64
 	if asked != "" {
 		if from, err = strconv.ParseUint(asked, 10, 64); err != nil {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("resourceVersion: invalid value %q", asked))
 		}
 	}
-	timeout, err := seconds(c.query.Get("timeoutSeconds"))
-	if err != nil {
-		return nil, err
-	}
-	st := &Stream{ctx: ctx, call: c, server: s, sel: sel, after: from, closed: make(chan struct{})}
-	s.place(st, from, initial)
-	st.start(timeout)
+	st := &Stream{ctx: ctx, call: c, server: s, sel: sel, after: from, bookmarks: opts.AllowWatchBookmarks, closed: make(chan struct{})}
+	s.place(st, from, opts.SendInitialEvents)
+	st.start(time.Duration(orZero(opts.TimeoutSeconds)) * time.Second)
 	return respond(c.req, http.StatusOK, -1, st), nil
 }
 
-// initialEvents reports whether the watch begins with the state and a bookmark (WatchList).
-func (s *Server) initialEvents(c *call) (bool, error) {
-	asked := c.query.Get("sendInitialEvents")
-	if asked == "" {
-		return false, nil
-	}
-	path := field.NewPath("sendInitialEvents")
-	var faults field.ErrorList
-	send, err := strconv.ParseBool(asked)
-	switch {
-	case err != nil:
-		faults = append(faults, field.Invalid(path, asked, "must be true or false"))
-	case s.opts.RefuseWatchList:
-		faults = append(faults, field.Forbidden(path, "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"))
-	case c.query.Get("resourceVersionMatch") != string(metav1.ResourceVersionMatchNotOlderThan):
-		faults = append(faults, field.Forbidden(field.NewPath("resourceVersionMatch"), "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
-	case send && !c.bookmarks():
-		faults = append(faults, field.Forbidden(field.NewPath("allowWatchBookmarks"), "sendInitialEvents requires setting allowWatchBookmarks to true"))
-	}
-	if len(faults) > 0 {
-		return false, apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", faults)
-	}
-	return send, nil
-}
-
-func (c *call) bookmarks() bool {
-	allowed, err := strconv.ParseBool(c.query.Get("allowWatchBookmarks"))
-	return err == nil && allowed
-}
-
-func seconds(asked string) (time.Duration, error) {
-	if asked == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(asked, 10, 32)
-	if err != nil || n < 0 {
-		return 0, apierrors.NewBadRequest(fmt.Sprintf("timeoutSeconds: invalid value %q", asked))
-	}
-	return time.Duration(n) * time.Second, nil
-}
-
-// place puts a new stream behind the change with resourceVersion from, or gives it the present state first.
-func (s *Server) place(st *Stream, from uint64, initial bool) {
+// place puts a new stream behind the change with resourceVersion from, or gives it the present state first: when initial
+// asks for it, with a bookmark at its end (WatchList), or when from is 0 and initial does not refuse it.
+func (s *Server) place(st *Stream, from uint64, initial *bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := st.call.table
 	st.ended = t.ended
-	if from == 0 || initial {
+	if asked := initial != nil && *initial; from == 0 || asked {
+		st.at, st.after = t.log.tail(), 0 // a version not reached yet is not waited for
+		if initial != nil && !asked {
+			return
+		}
 		for _, o := range t.within(st.call.info.Namespace) {
 			if st.sel.matches(o) {
-				st.initial = append(st.initial, Event{Type: watch.Added, Name: o.u.GetName(), Namespace: o.u.GetNamespace(), object: o, rv: o.rv})
+				st.initial = append(st.initial, Event{Type: watch.Added, Name: o.name(), Namespace: o.namespace(), object: o, rv: o.rv})
 			}
 		}
-		if initial {
+		if asked && st.bookmarks {
 			st.initial = append(st.initial, Event{Type: watch.Bookmark, initialEnd: true, rv: s.rv})
 		}
-		st.at, st.after = t.log.tail(), 0 // a version not reached yet is not waited for
 		return
 	}
 	at, ok := t.log.after(from)
