@@ -19,10 +19,15 @@ type Builder interface {
 	Objects() []runtime.Object
 }
 
-// Objects returns the objects of all builders in order, as [Options] and [Cluster.Add] take them.
+// Objects returns the objects of all builders in order, as [Options] and [Cluster.Add] take them, which return an error for
+// what a builder cannot build.
 func Objects(builders ...Builder) []runtime.Object {
 	var objects []runtime.Object
-	for _, b := range builders {
+	for i, b := range builders {
+		if b == nil {
+			objects = append(objects, &misbuilt{err: fmt.Errorf("builder %d is nil", i+1)})
+			continue
+		}
 		objects = append(objects, b.Objects()...)
 	}
 	return objects

@@ -2,17 +2,17 @@ package backuptest
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // Claim builds a PersistentVolumeClaim that is bound to a PersistentVolume of a CSI driver, and that volume. With NFS it is a
-// volume of no CSI driver; with Unbound it is a Pending claim alone. Only Namespace and Name are needed: a zero field takes
-// the default that its comment names.
+// volume of no CSI driver; with Unbound or Lost it is a claim alone, with Released a volume alone. Only Namespace and Name are
+// needed: a zero field takes the default that its comment names.
 type Claim struct {
 	Namespace, Name string
 	UID             types.UID // UIDOf("PersistentVolumeClaim", Namespace, Name)
@@ -25,6 +25,10 @@ type Claim struct {
 	AccessModes []corev1.PersistentVolumeAccessMode
 	// Unbound leaves the claim Pending and without a volume.
 	Unbound bool
+	// Lost makes the claim one that was bound to a volume that is gone.
+	Lost bool
+	// Released leaves the volume alone, as one with policy Retain stays behind when its claim is deleted.
+	Released bool
 	// NFS makes the volume one of an NFS server instead of a CSI driver.
 	NFS bool
 
@@ -32,14 +36,16 @@ type Claim struct {
 	VolumeHandle string // "vol-NAMESPACE-NAME"
 	VolumeName   string // "pvc-UID"
 	VolumeLabels map[string]string
-	// ReclaimPolicy defaults to Delete, and to Retain with NFS.
+	// ReclaimPolicy defaults to Delete, and to Retain with NFS and Released.
 	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy
 }
 
-// PVC returns the claim.
+// PVC returns the claim, and nil with Released.
 func (c Claim) PVC() *corev1.PersistentVolumeClaim {
+	if c.Released {
+		return nil
+	}
 	c = c.filled()
-	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(c.Size)}
 	pvc := &corev1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -47,8 +53,8 @@ func (c Claim) PVC() *corev1.PersistentVolumeClaim {
 			Finalizers: []string{"kubernetes.io/pvc-protection"},
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: c.AccessModes, StorageClassName: new(c.Class), VolumeMode: new(corev1.PersistentVolumeFilesystem),
-			Resources: corev1.VolumeResourceRequirements{Requests: size},
+			AccessModes: slices.Clone(c.AccessModes), StorageClassName: new(c.Class), VolumeMode: new(corev1.PersistentVolumeFilesystem),
+			Resources: corev1.VolumeResourceRequirements{Requests: storageOf(c.Size)},
 		},
 		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
 	}
@@ -62,13 +68,16 @@ func (c Claim) PVC() *corev1.PersistentVolumeClaim {
 	}
 	pvc.Annotations = withDefaults(c.Annotations, bound)
 	pvc.Spec.VolumeName = c.VolumeName
-	pvc.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: c.AccessModes, Capacity: size}
+	pvc.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: slices.Clone(c.AccessModes), Capacity: storageOf(c.Size)}
+	if c.Lost {
+		pvc.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimLost}
+	}
 	return pvc
 }
 
-// PV returns the volume that the claim is bound to; nil with Unbound.
+// PV returns the volume that the claim is or was bound to; nil with Unbound and Lost.
 func (c Claim) PV() *corev1.PersistentVolume {
-	if c.Unbound {
+	if c.Unbound || c.Lost {
 		return nil
 	}
 	c = c.filled()
@@ -79,14 +88,17 @@ func (c Claim) PV() *corev1.PersistentVolume {
 			Finalizers: []string{"kubernetes.io/pv-protection"},
 		},
 		Spec: corev1.PersistentVolumeSpec{
-			AccessModes: c.AccessModes, StorageClassName: c.Class, VolumeMode: new(corev1.PersistentVolumeFilesystem),
-			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(c.Size)},
+			AccessModes: slices.Clone(c.AccessModes), StorageClassName: c.Class, VolumeMode: new(corev1.PersistentVolumeFilesystem),
+			Capacity:                      storageOf(c.Size),
 			PersistentVolumeReclaimPolicy: c.ReclaimPolicy,
 			ClaimRef: &corev1.ObjectReference{
 				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID,
 			},
 		},
 		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+	}
+	if c.Released {
+		pv.Status.Phase = corev1.VolumeReleased
 	}
 	if c.NFS {
 		pv.Spec.NFS = &corev1.NFSVolumeSource{Server: "nfs.example", Path: "/" + c.Name}
@@ -97,12 +109,25 @@ func (c Claim) PV() *corev1.PersistentVolume {
 	return pv
 }
 
-// Objects returns the claim and, unless it is unbound, its volume.
+// Objects returns the claim and its volume, or the one of them that there is. What cannot be built, such as a Size that is no
+// quantity, is an error where it is stored.
 func (c Claim) Objects() []runtime.Object {
-	if c.Unbound {
-		return []runtime.Object{c.PVC()}
+	return built("Claim", c.Namespace, c.Name, c.objects, c.wrong())
+}
+
+func storageOf(size string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceStorage: quantityOf(size)}
+}
+
+func (c Claim) objects() []runtime.Object {
+	var objects []runtime.Object
+	if pvc := c.PVC(); pvc != nil {
+		objects = append(objects, pvc)
 	}
-	return []runtime.Object{c.PVC(), c.PV()}
+	if pv := c.PV(); pv != nil {
+		objects = append(objects, pv)
+	}
+	return objects
 }
 
 func (c Claim) filled() Claim {
@@ -119,7 +144,7 @@ func (c Claim) filled() Claim {
 	}
 	if c.ReclaimPolicy == "" {
 		c.ReclaimPolicy = corev1.PersistentVolumeReclaimDelete
-		if c.NFS {
+		if c.NFS || c.Released {
 			c.ReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 		}
 	}

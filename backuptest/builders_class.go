@@ -25,6 +25,8 @@ type StorageClass struct {
 	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy
 	// Default marks it as the cluster's default class.
 	Default bool
+	// WaitForFirstConsumer makes a volume only when a pod that uses the claim is scheduled. Else at once.
+	WaitForFirstConsumer bool
 }
 
 // Object returns the storage class.
@@ -39,6 +41,9 @@ func (c StorageClass) Object() *storagev1.StorageClass {
 		ObjectMeta:    metav1.ObjectMeta{Name: name, UID: UIDOf("StorageClass", "", name)},
 		Provisioner:   orString(c.Driver, DefaultDriver),
 		ReclaimPolicy: &policy, VolumeBindingMode: new(storagev1.VolumeBindingImmediate),
+	}
+	if c.WaitForFirstConsumer {
+		class.VolumeBindingMode = new(storagev1.VolumeBindingWaitForFirstConsumer)
 	}
 	if c.Default {
 		class.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
@@ -83,5 +88,7 @@ func (c SnapshotClass) Object() *unstructured.Unstructured {
 	return class
 }
 
-// Objects returns the snapshot class.
-func (c SnapshotClass) Objects() []runtime.Object { return []runtime.Object{c.Object()} }
+// Objects returns the snapshot class. An unknown Policy is an error where it is stored.
+func (c SnapshotClass) Objects() []runtime.Object {
+	return built("SnapshotClass", "", c.Name, func() []runtime.Object { return []runtime.Object{c.Object()} }, wrongPolicy(c.Policy))
+}

@@ -70,13 +70,17 @@ func (p Pod) Object() *corev1.Pod {
 	return pod
 }
 
-// Objects returns the pod.
-func (p Pod) Objects() []runtime.Object { return []runtime.Object{p.Object()} }
+// Objects returns the pod. A NotRunning container that it has not is an error where it is stored.
+func (p Pod) Objects() []runtime.Object {
+	return built("Pod", p.Namespace, p.Name, func() []runtime.Object { return []runtime.Object{p.Object()} }, p.wrong())
+}
+
+const defaultContainer = "main"
 
 func (p Pod) addContainers(pod *corev1.Pod, phase corev1.PodPhase) {
 	names := p.Containers
 	if len(names) == 0 {
-		names = []string{"main"}
+		names = []string{defaultContainer}
 	}
 	stopped := map[string]bool{}
 	for _, name := range p.NotRunning {

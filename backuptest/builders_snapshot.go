@@ -4,7 +4,6 @@ import (
 	"maps"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +21,9 @@ const (
 	SnapshotCreated
 	// SnapshotPickedUp has its first finalizer, and its content exists with neither status nor finalizer.
 	SnapshotPickedUp
+	// SnapshotBeingCreated is taken by the driver at this moment: the content has its finalizer and the being-created
+	// annotation, no status. With Deleting it is one that the real sidecar leaves Terminating until something touches it.
+	SnapshotBeingCreated
 	// SnapshotCutUnseen is cut on the content, while the snapshot has no status yet.
 	SnapshotCutUnseen
 	// SnapshotBound names its content and says readyToUse false, and the content has no status.
@@ -51,13 +53,29 @@ type Snapshot struct {
 	Error, ContentError string
 	// Deleting gives both objects a deletionTimestamp and the content the being-deleted annotation.
 	Deleting bool
+	// Static makes a pair as an administrator makes it for a snapshot that the storage has already: the content's source is
+	// the Handle, the snapshot's is the content, named content-NAME, and there is no claim and no class.
+	Static bool
+	// Group is the name of the VolumeGroupSnapshot that the pair belongs to, which names and marks both objects as its members.
+	// Empty: none.
+	Group string
+	// Leftover leaves the content alone, as one with policy Retain stays behind when its snapshot is deleted.
+	Leftover bool
 }
 
 // ContentName returns the name of the content.
-func (s Snapshot) ContentName() string { return contentNameFor(s.Namespace, s.Name, s.filled().UID) }
+func (s Snapshot) ContentName() string {
+	if s.Static {
+		return dashed("content", s.Name)
+	}
+	return contentNameFor(s.Namespace, s.Name, s.filled().UID)
+}
 
-// VS returns the VolumeSnapshot.
+// VS returns the VolumeSnapshot, and nil with Leftover.
 func (s Snapshot) VS() *unstructured.Unstructured {
+	if s.Leftover {
+		return nil
+	}
 	s = s.filled()
 	vs := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": snapshotAPIVersion,
@@ -87,6 +105,7 @@ func (s Snapshot) VS() *unstructured.Unstructured {
 		status["creationTime"] = rfc3339(s.CutAt)
 		status["restoreSize"] = s.Size
 	}
+	s.originateVS(vs, status)
 	s.finish(vs, status, s.Error)
 	return vs
 }
@@ -107,25 +126,32 @@ func (s Snapshot) VSC() *unstructured.Unstructured {
 	}
 	status := map[string]any{}
 	if s.cut() {
-		size := resource.MustParse(s.Size)
+		size := quantityOf(s.Size)
 		status["snapshotHandle"] = s.Handle
 		status["creationTime"] = s.CutAt.UnixNano()
 		status["restoreSize"] = size.Value()
 		status["readyToUse"] = s.State == SnapshotReady
 	}
-	if s.Deleting {
-		vsc.SetAnnotations(map[string]string{beingDeletedAnnotation: "yes"})
-	}
+	s.annotate(vsc)
+	s.originateVSC(vsc, status)
 	s.finish(vsc, status, s.ContentError)
 	return vsc
 }
 
-// Objects returns the snapshot and, where the state has one, its content.
+// Objects returns the snapshot, unless it is gone, and its content where the state has one. What cannot be built, such as an
+// unknown State, is an error where it is stored.
 func (s Snapshot) Objects() []runtime.Object {
-	if s.State == SnapshotCreated {
-		return []runtime.Object{s.VS()}
+	return built("Snapshot", s.Namespace, s.Name, s.objects, s.wrong())
+}
+
+func (s Snapshot) objects() []runtime.Object {
+	var objects []runtime.Object
+	for _, u := range []*unstructured.Unstructured{s.VS(), s.VSC()} {
+		if u != nil {
+			objects = append(objects, u)
+		}
 	}
-	return []runtime.Object{s.VS(), s.VSC()}
+	return objects
 }
 
 func (s Snapshot) finish(object *unstructured.Unstructured, status map[string]any, text string) {
@@ -152,6 +178,12 @@ func (s Snapshot) cut() bool {
 }
 
 func (s Snapshot) filled() Snapshot {
+	if s.Leftover {
+		s.Policy = orString(s.Policy, "Retain")
+	}
+	if s.Group != "" && s.Name == "" {
+		s.Name = s.memberName()
+	}
 	s.UID = orUID(s.UID, "VolumeSnapshot", s.Namespace, s.Name)
 	s.Class = orString(s.Class, DefaultSnapshotClass)
 	s.Driver = orString(s.Driver, DefaultDriver)

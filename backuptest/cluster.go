@@ -1,6 +1,7 @@
 package backuptest
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -11,12 +12,26 @@ import (
 )
 
 // Cluster is a Kubernetes API server in memory. Make one with [Start] or [New]; inside a testing/synctest bubble make it
-// there. It is safe for concurrent use.
+// there. It is safe for concurrent use. The requests to the zero Cluster, and what it is to store, fail.
 type Cluster struct {
 	server  *apiserver.Server
 	faults  *faultTransport
 	counter apirequest.Counter
 	rt      http.RoundTripper
+	test    TB // of New, else nil
+}
+
+// errNoCluster is the error of the zero Cluster.
+var errNoCluster = errors.New("cluster: it was not made by Start or New")
+
+// noTransport is the transport of the zero Cluster.
+type noTransport struct{}
+
+func (noTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
+	return nil, errNoCluster
 }
 
 // Start makes a cluster. Its errors name the option, the object or the file that is wrong. Call [Cluster.Close] when done.
@@ -56,22 +71,32 @@ func New(t TB, opts ...Options) *Cluster {
 		t.Fatalf("backuptest.New: %v", err)
 		return nil
 	}
+	c.test = t
 	t.Cleanup(c.Close)
 	return c
 }
 
 // Close ends all watches and hanging requests and refuses later ones as a server that is gone does. It may be called more
 // than once.
-func (c *Cluster) Close() { c.server.Close() }
+func (c *Cluster) Close() {
+	if c.server != nil {
+		c.server.Close()
+	}
+}
 
 // Config returns a new configuration for any real client: clients made from it talk to this cluster, without a socket and
 // without a rate limit of their own. The caller may change it.
 func (c *Cluster) Config() *rest.Config {
-	return &rest.Config{Host: "http://cluster.invalid", Transport: c.rt, QPS: -1}
+	return &rest.Config{Host: "http://cluster.invalid", Transport: c.RoundTripper(), QPS: -1}
 }
 
 // RoundTripper is the transport of [Cluster.Config]: counting, faults, server.
-func (c *Cluster) RoundTripper() http.RoundTripper { return c.rt }
+func (c *Cluster) RoundTripper() http.RoundTripper {
+	if c.rt == nil {
+		return noTransport{}
+	}
+	return c.rt
+}
 
 // Requests returns how many requests reached the transport, retries included, by verb and resource, for example
 // "create volumesnapshots", "update pods/status", "watch volumesnapshotcontents" (once a watch) and, for paths that name

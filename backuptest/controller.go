@@ -32,6 +32,9 @@ type ControllerOptions struct {
 	Rate float64
 	// Workers is how many CreateSnapshot calls are under way at once. 0: no limit. [RealWorkers] is that of a real cluster.
 	Workers int
+	// Groups lets the controller take VolumeGroupSnapshots, too, of version v1beta2, which the cluster must serve. Groups made by
+	// hand are left alone, and the rate does not count them.
+	Groups bool
 	// CallTimeout ends a CreateSnapshot call, as the sidecar's --timeout. 0: one minute.
 	CallTimeout time.Duration
 	// RetryStart and RetryMax bound the time between two tries, which doubles. 0: one second and five minutes.
@@ -53,14 +56,17 @@ type SnapshotController struct {
 	client dynamic.Interface
 	driver *Driver
 	opts   ControllerOptions
+	wrong  error // what is wrong with the options
 
-	mu      sync.Mutex // guards scripts
-	scripts map[string]Script
+	mu       sync.Mutex // guards what follows
+	scripts  map[string]Script
+	happened map[string]bool // incidents, by the key of the snapshot and their number
 }
 
 // NewSnapshotController returns a controller that takes the snapshots of a cluster with a driver. Nothing happens before
 // [SnapshotController.Run].
 func NewSnapshotController(client dynamic.Interface, driver *Driver, opts ControllerOptions) *SnapshotController {
+	wrong := opts.wrong()
 	opts.CallTimeout = orDuration(opts.CallTimeout, time.Minute)
 	opts.RetryStart = orDuration(opts.RetryStart, time.Second)
 	opts.RetryMax = orDuration(opts.RetryMax, 5*time.Minute)
@@ -72,25 +78,26 @@ func NewSnapshotController(client dynamic.Interface, driver *Driver, opts Contro
 	if scripts == nil {
 		scripts = map[string]Script{}
 	}
-	return &SnapshotController{client: client, driver: driver, opts: opts, scripts: scripts}
+	return &SnapshotController{client: client, driver: driver, opts: opts, wrong: wrong, scripts: scripts, happened: map[string]bool{}}
 }
 
 // SetScript replaces the script of a claim, "NAMESPACE/NAME" or "NAME", from the next CSI call on. It may be called while the
-// controller runs; what waits for a retry waits on, and a claim that was silent is looked at after the resync time.
+// controller runs; what waits for a retry waits on, and a claim that was silent is looked at after the resync time. The driver
+// refuses the calls of a script with a wrong value as InvalidArgument.
 func (c *SnapshotController) SetScript(claim string, script Script) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.scripts[claim] = script
 }
 
-// Run takes snapshots until ctx ends, and returns after all it started has ended. The end of ctx is no error. It returns the
-// error of the driver's file if that cannot be read; whatever the API server answers is tried again, also that there are no snapshot
+// Run takes snapshots until ctx ends, and returns after all it started has ended. The end of ctx is no error. It returns an
+// error that names each wrong field of the options, or the error of [Driver.Load]; whatever the API server answers is tried again, also that there are no snapshot
 // APIs. One controller must not run twice at the same time.
 func (c *SnapshotController) Run(ctx context.Context) error {
 	if c.client == nil || c.driver == nil {
 		return errors.New("run snapshot controller: client and driver must be given")
 	}
-	if err := c.driver.Load(); err != nil {
+	if err := errors.Join(c.wrong, c.driver.Load()); err != nil {
 		return fmt.Errorf("run snapshot controller: %w", err)
 	}
 	newControllerRun(c).run(ctx)
@@ -103,8 +110,15 @@ type controllerRun struct {
 	snapshots, contents *objectFeed
 	snapshotQueue       *workQueue // of the snapshot-controller: keys of snapshots, and of contents with contentKeyPrefix
 	contentQueue        *workQueue // of the sidecar
-	snapshotRate        *requestRate
-	contentRate         *requestRate
+	incidentQueue       *workQueue
+
+	claims *restoreFeed // of claims that are made from snapshots
+
+	groups, groupContents         *objectFeed // nil without groups
+	groupQueue, groupContentQueue *workQueue
+	started                       time.Time
+	snapshotRate                  *requestRate
+	contentRate                   *requestRate
 
 	memo sync.Mutex // guards what follows
 	// sources knows the claims of contents, by content.
@@ -117,7 +131,17 @@ type controllerRun struct {
 	unready map[types.NamespacedName]map[string]bool
 	// removing holds the names of contents whose physical snapshot is being deleted.
 	removing map[string]bool
-	events   int
+	// trapped holds, by name, what the sidecar knew of contents whose deletion it missed.
+	trapped map[string]trap
+	// hidden holds, by the name of a content, the driver's error that only its snapshot shows.
+	hidden map[string]map[string]any
+	// looked holds, by name, what the sidecar minded of contents when it looked last.
+	looked map[string]string
+	// muted holds, by memoKey, until when a status is left as it is.
+	muted map[string]time.Time
+	// readySince holds, by memoKey, when snapshots without a late finalizer were seen ready first.
+	readySince map[string]time.Time
+	events     int
 }
 
 const contentKeyPrefix = "content:"
@@ -130,6 +154,13 @@ func newControllerRun(c *SnapshotController) *controllerRun {
 		released:           map[string]bool{},
 		unready:            map[types.NamespacedName]map[string]bool{},
 		removing:           map[string]bool{},
+		trapped:            map[string]trap{},
+		hidden:             map[string]map[string]any{},
+		looked:             map[string]string{},
+		muted:              map[string]time.Time{},
+		readySince:         map[string]time.Time{},
+		started:            time.Now(),
+		incidentQueue:      newWorkQueue(c.opts.RetryStart, c.opts.RetryMax),
 		snapshotQueue:      newWorkQueue(c.opts.RetryStart, c.opts.RetryMax),
 		contentQueue:       newWorkQueue(c.opts.RetryStart, c.opts.RetryMax),
 		snapshotRate:       newRequestRate(c.opts.Rate),
@@ -137,15 +168,28 @@ func newControllerRun(c *SnapshotController) *controllerRun {
 	}
 	r.snapshots = newObjectFeed(c.client, snapshotsResource, r.snapshotChanged)
 	r.contents = newObjectFeed(c.client, contentsResource, r.contentChanged)
+	r.claims = newRestoreFeed(c.client)
+	if c.opts.Groups {
+		r.groupQueue = newWorkQueue(c.opts.RetryStart, c.opts.RetryMax)
+		r.groupContentQueue = newWorkQueue(c.opts.RetryStart, c.opts.RetryMax)
+		r.groups = newObjectFeed(c.client, groupsResource, r.groupChanged)
+		r.groupContents = newObjectFeed(c.client, groupContentsResource, r.groupContentChanged)
+	}
 	return r
 }
 
 func (r *controllerRun) run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	all.Go(func() { r.snapshots.run(ctx, r.opts.Resync) })
-	all.Go(func() { r.contents.run(ctx, r.opts.Resync) })
-	for _, feed := range []*objectFeed{r.snapshots, r.contents} {
+	feeds := []*objectFeed{r.snapshots, r.contents}
+	if r.groups != nil {
+		feeds = append(feeds, r.groups, r.groupContents)
+	}
+	for _, feed := range feeds {
+		all.Go(func() { feed.run(ctx, r.opts.Resync) })
+	}
+	all.Go(func() { r.claims.run(ctx, r.opts.Resync) })
+	for _, feed := range feeds {
 		select {
 		case <-feed.synced:
 		case <-ctx.Done():
@@ -158,6 +202,11 @@ func (r *controllerRun) run(ctx context.Context) {
 	}
 	all.Go(func() { r.snapshotQueue.run(ctx, workers, r.syncSnapshotKey) })
 	all.Go(func() { r.contentQueue.run(ctx, r.opts.Workers, r.syncContent) })
+	all.Go(func() { r.incidentQueue.run(ctx, 1, r.haveIncident) })
+	if r.groups != nil {
+		all.Go(func() { r.groupQueue.run(ctx, snapshotWorkers, r.syncGroup) })
+		all.Go(func() { r.groupContentQueue.run(ctx, r.opts.Workers, r.syncGroupContent) })
+	}
 }
 
 func (r *controllerRun) now() time.Time { return r.opts.Clock() }

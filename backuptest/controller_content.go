@@ -25,8 +25,14 @@ type contentSource struct {
 // syncContent is the sidecar's look at a content.
 func (r *controllerRun) syncContent(ctx context.Context, name string) verdict {
 	content := r.contents.get(name)
-	if content == nil || !r.driver.Serves(specString(content, "spec", "driver")) || specString(content, "spec", "source", "volumeHandle") == "" {
+	if content == nil || !r.driver.Serves(specString(content, "spec", "driver")) || specString(content, "spec", "source", "volumeHandle")+staticHandle(content) == "" {
 		return settled
+	}
+	if r.isMuted(content) || r.isTrapped(content) {
+		return settled
+	}
+	if r.looksAgain(content) {
+		r.contentQueue.cool(name) // told of a change that the look before has seen already
 	}
 	source, known := r.sourceOf(ctx, content)
 	if !known {
@@ -36,9 +42,14 @@ func (r *controllerRun) syncContent(ctx context.Context, name string) verdict {
 	if script.Silent || source.driver != "" && source.driver != specString(content, "spec", "driver") {
 		return settled
 	}
+	member := hasAnnotation(content, groupHandleAnnotation)
 	switch {
 	case mayRemove(content):
 		return r.removeContent(ctx, content, script)
+	case member && !isReady(content) && (statusOf(content) == nil || r.contentQueue.early(name)):
+		return waiting // its group says what it is
+	case member && !isReady(content):
+		return r.lookUp(ctx, content)
 	case isReady(content):
 		_, err := r.patchObject(ctx, r.contents, content, "", beingCreated(false))
 		if err != nil {
@@ -47,6 +58,8 @@ func (r *controllerRun) syncContent(ctx context.Context, name string) verdict {
 		return settled
 	case r.contentQueue.early(name):
 		return waiting
+	case staticHandle(content) != "":
+		return r.lookUp(ctx, content)
 	}
 	return r.askDriver(ctx, content, source.claim, script)
 }
@@ -66,7 +79,7 @@ func (r *controllerRun) askDriver(ctx context.Context, content *unstructured.Uns
 		if ctx.Err() != nil {
 			return waiting
 		}
-		r.writeDriverError(ctx, content, first, err)
+		r.writeDriverError(ctx, content, script, first, err)
 		return waiting
 	}
 	if statusPatch(statusOf(content), cutStatus(statusOf(content), taken)) != nil && r.contentRate.spend(ctx, costContentStatus) != nil {
@@ -82,6 +95,9 @@ func (r *controllerRun) askDriver(ctx context.Context, content *unstructured.Uns
 	switch {
 	case err != nil:
 		return waiting
+	case isReady(content) && isDeleting(content) && !script.SeesDeletion:
+		r.setTrap(content)
+		return settled
 	case isReady(content) || isDeleting(content):
 		return stepped
 	default:
@@ -106,7 +122,7 @@ func physicalName(content *unstructured.Unstructured) string {
 
 // writeDriverError writes the text of the driver's error, unless it stands there. After an error that leaves open whether the
 // snapshot is being made, the annotation stays.
-func (r *controllerRun) writeDriverError(ctx context.Context, content *unstructured.Unstructured, first bool, failure error) {
+func (r *controllerRun) writeDriverError(ctx context.Context, content *unstructured.Unstructured, script Script, first bool, failure error) {
 	answer, ok := errors.AsType[*DriverError](failure)
 	if !ok {
 		answer = &DriverError{Text: failure.Error()}
@@ -125,14 +141,26 @@ func (r *controllerRun) writeDriverError(ctx context.Context, content *unstructu
 		reason, doing = "SnapshotCreationFailed", "Failed to create snapshot"
 	}
 	text := fmt.Sprintf("%s: failed to take snapshot of the volume %s: %q", doing, specString(content, "spec", "source", "volumeHandle"), answer)
-	if specString(content, "status", "error", "message") == text || r.contentRate.spend(ctx, costContentStatus) != nil {
+	if script.ErrorsOn == ErrorsOnSnapshot {
+		r.hideError(content, text)
+		text = ""
+	}
+	r.writeContentError(ctx, content, reason, text)
+}
+
+// writeContentError says on a content that it is not ready and why, unless that stands there.
+func (r *controllerRun) writeContentError(ctx context.Context, content *unstructured.Unstructured, reason, text string) {
+	if statusOf(content) != nil && specString(content, "status", "error", "message") == text || r.contentRate.spend(ctx, costContentStatus) != nil {
 		return
 	}
-	status := map[string]any{"readyToUse": false, "error": map[string]any{"message": text, "time": rfc3339(r.now())}}
+	status := map[string]any{"readyToUse": false}
+	if text != "" {
+		status["error"] = map[string]any{"message": text, "time": rfc3339(r.now())}
+	}
 	written, err := r.patchObject(ctx, r.contents, content, "status", func(*unstructured.Unstructured) map[string]any {
 		return map[string]any{"status": status}
 	})
-	if err == nil {
+	if err == nil && text != "" {
 		r.event(ctx, written, csiSnapshotterPrefx+specString(content, "spec", "driver"), warningEvent, reason, text)
 	}
 }
@@ -145,6 +173,10 @@ func (r *controllerRun) sourceOf(ctx context.Context, content *unstructured.Unst
 	r.memo.Unlock()
 	if known {
 		return source, true
+	}
+	if handle := staticHandle(content); handle != "" {
+		stored, _ := r.driver.Snapshot(handle)
+		return contentSource{claim: stored.Claim}, true
 	}
 	vs := r.snapshots.get(snapshotKeyOf(content))
 	if vs == nil || !refersTo(content, vs) {

@@ -152,7 +152,11 @@ func (r *controllerRun) claimOf(ctx context.Context, claim types.NamespacedName)
 
 // volumeOf returns the volume that the snapshot's claim is bound to.
 func (r *controllerRun) volumeOf(ctx context.Context, vs *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	pvc, err := r.claimOf(ctx, sourceClaim(vs))
+	return r.volumeOfClaim(ctx, sourceClaim(vs))
+}
+
+func (r *controllerRun) volumeOfClaim(ctx context.Context, claim types.NamespacedName) (*unstructured.Unstructured, error) {
+	pvc, err := r.claimOf(ctx, claim)
 	if err != nil {
 		return nil, err
 	}
@@ -199,8 +203,8 @@ func (r *controllerRun) protectClaim(ctx context.Context, vs *unstructured.Unstr
 	return fmt.Errorf("%w: claim %s is a conflict after %d tries", errTrouble, sourceClaim(vs), conflictTries)
 }
 
-// releaseClaimOnce looks whether the claim of a ready snapshot is not needed any more, once in the life of a run, and reports
-// whether that could be found out.
+// releaseClaimOnce looks whether the claim of a ready snapshot is not needed any more, until it is not, and reports whether that could
+// be found out. As long as another seems to need it, that one looks: what is known of it may be older than it is.
 func (r *controllerRun) releaseClaimOnce(ctx context.Context, vs *unstructured.Unstructured) bool {
 	r.memo.Lock()
 	done := r.released[memoKey(vs)]
@@ -208,37 +212,43 @@ func (r *controllerRun) releaseClaimOnce(ctx context.Context, vs *unstructured.U
 	if done {
 		return true
 	}
-	if err := r.releaseClaim(ctx, vs, false); err != nil {
+	free, err := r.releaseClaim(ctx, vs, false)
+	if err != nil {
 		return false
 	}
 	r.memo.Lock()
 	defer r.memo.Unlock()
-	r.released[memoKey(vs)] = true
+	if free {
+		r.released[memoKey(vs)] = true
+	}
 	return true
 }
 
-// releaseClaim removes the claim's finalizer unless a snapshot of it is not ready; with except, other than vs.
-func (r *controllerRun) releaseClaim(ctx context.Context, vs *unstructured.Unstructured, except bool) error {
+// releaseClaim removes the claim's finalizer unless a snapshot of it is not ready; with except, other than vs. It reports whether the
+// claim is free.
+func (r *controllerRun) releaseClaim(ctx context.Context, vs *unstructured.Unstructured, except bool) (free bool, err error) {
 	claim := sourceClaim(vs)
 	if claim.Name == "" {
-		return nil
+		return true, nil
 	}
 	for range conflictTries {
 		pvc, err := r.client.Resource(claimsResource).Namespace(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return nil
+			return true, nil
 		case err != nil:
-			return err
-		case !hasFinalizer(pvc, claimFinalizer) || r.claimInUse(claim, vs, except):
-			return nil
+			return false, err
+		case !hasFinalizer(pvc, claimFinalizer):
+			return true, nil
+		case r.claimInUse(claim, vs, except):
+			return false, nil
 		}
 		kept := slices.DeleteFunc(pvc.GetFinalizers(), func(f string) bool { return f == claimFinalizer })
 		if err := r.patchClaim(ctx, pvc, kept); !apierrors.IsConflict(err) {
-			return err
+			return err == nil, err
 		}
 	}
-	return fmt.Errorf("release claim %s: still a conflict after %d tries", claim, conflictTries)
+	return false, fmt.Errorf("release claim %s: still a conflict after %d tries", claim, conflictTries)
 }
 
 func (r *controllerRun) claimInUse(claim types.NamespacedName, vs *unstructured.Unstructured, except bool) bool {

@@ -15,8 +15,18 @@ func (r *controllerRun) removeSnapshot(ctx context.Context, vs *unstructured.Uns
 	if !hasFinalizer(vs, sourceFinalizer) && !hasFinalizer(vs, boundFinalizer) {
 		return settled
 	}
+	if r.holdsMember(ctx, vs) {
+		return waiting
+	}
 	content := r.contentOf(vs)
 	deletes := content != nil && policyOf(content) == policyDelete
+	if content != nil && r.claims.isRestoring(ctx, vs) {
+		if r.snapshotQueue.early(objectKey(vs)) {
+			return waiting
+		}
+		r.event(ctx, vs, snapshotComponent, warningEvent, "SnapshotDeletePending", "Snapshot is being used to restore a PVC")
+		return waiting
+	}
 	if content != nil && !r.markContent(ctx, content) {
 		return waiting
 	}
@@ -24,12 +34,12 @@ func (r *controllerRun) removeSnapshot(ctx context.Context, vs *unstructured.Uns
 		return waiting
 	}
 	kept := slices.DeleteFunc(slices.Clone(vs.GetFinalizers()), func(f string) bool {
-		return f == sourceFinalizer || f == boundFinalizer && !deletes
+		return f == sourceFinalizer || f == inGroupFinalizer || f == boundFinalizer && !deletes
 	})
 	if len(kept) == len(vs.GetFinalizers()) {
 		return settled
 	}
-	if r.releaseClaim(ctx, vs, true) != nil || r.snapshotRate.spend(ctx, costFinalizer) != nil {
+	if _, err := r.releaseClaim(ctx, vs, true); err != nil || r.snapshotRate.spend(ctx, costFinalizer) != nil {
 		return waiting
 	}
 	// The bound finalizer stays until the content is gone, whose end brings the next look.
@@ -54,7 +64,9 @@ func (r *controllerRun) waitsToDelete(content *unstructured.Unstructured) bool {
 	return false
 }
 
-func owned(finalizer string) bool { return finalizer == sourceFinalizer || finalizer == boundFinalizer }
+func owned(finalizer string) bool {
+	return finalizer == sourceFinalizer || finalizer == boundFinalizer || finalizer == inGroupFinalizer
+}
 
 // markContent tells the sidecar that the content may go, and reports whether that is written.
 func (r *controllerRun) markContent(ctx context.Context, content *unstructured.Unstructured) bool {
@@ -102,13 +114,16 @@ func (r *controllerRun) deleteContent(ctx context.Context, vs, content *unstruct
 // mayRemove reports whether the sidecar may take a content's snapshot away: it is being deleted through its snapshot, and no
 // CreateSnapshot call is open.
 func mayRemove(content *unstructured.Unstructured) bool {
+	if isDeleting(content) && staticHandle(content) != "" && !isReserved(content) {
+		return true // made by hand and never bound
+	}
 	return isDeleting(content) && hasAnnotation(content, beingDeletedAnnotation) && !hasAnnotation(content, beingCreatedAnnotation)
 }
 
 // removeContent deletes the physical snapshot if the policy says so, and lets the content go.
 func (r *controllerRun) removeContent(ctx context.Context, content *unstructured.Unstructured, script Script) verdict {
 	handle := specString(content, "status", "snapshotHandle")
-	if policyOf(content) == policyDelete && handle != "" {
+	if policyOf(content) == policyDelete && handle != "" && specString(content, "status", "volumeGroupSnapshotHandle") == "" {
 		if r.waitsToDelete(content) {
 			return waiting
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/sheetanchor/sheetanchor/backuptest"
 )
@@ -148,27 +150,38 @@ func TestControllerDeleteRefused(t *testing.T) {
 }
 
 // B2: after a final error a deleted snapshot is gone at once; after one that leaves the outcome open it is kept until there is one, so
-// that nothing leaks.
+// that nothing leaks. A deletion makes the sidecar call at once. Its success finds it in the trap, unless the script lets it see the
+// deletion: any change of the content, or the resync after 15 minutes, frees it.
 func TestControllerDeletesFailed(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		code string
-		gone time.Duration
+		code  string
+		sees  bool
+		touch bool
+		gone  time.Duration
 	}{
 		"final":       {code: "InvalidArgument", gone: 20 * time.Second},
-		"unavailable": {code: "Unavailable", gone: 31 * time.Second}, // the sixth call
-		"aborted":     {code: "Aborted", gone: 31 * time.Second},
+		"unavailable": {code: "Unavailable", sees: true, gone: 20 * time.Second},
+		"aborted":     {code: "Aborted", sees: true, gone: 20 * time.Second},
+		"trapped":     {code: "Unavailable", gone: 15 * time.Minute},
+		"touched":     {code: "Unavailable", touch: true, gone: 80 * time.Second},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				l := newLab(t, claimAndClass()...)
-				l.run(backuptest.ControllerOptions{Scripts: driverErrors(backuptest.DriverError{Code: tc.code, Text: "no", Times: 5})})
-				l.take("snap", "data", backuptest.DefaultSnapshotClass)
+				l.run(backuptest.ControllerOptions{Scripts: map[string]backuptest.Script{"data": {
+					Errors: []backuptest.DriverError{{Code: tc.code, Text: "no", Times: 5}}, SeesDeletion: tc.sees,
+				}}})
+				vs := l.take("snap", "data", backuptest.DefaultSnapshotClass)
 				l.wait(20 * time.Second)
 				l.delete(snapshotsGVR, "app", "snap")
-				l.wait(10 * time.Minute)
+				l.wait(time.Minute)
+				if tc.touch {
+					l.touch("snapcontent-" + string(vs.GetUID()))
+				}
+				l.wait(time.Hour)
 				for _, object := range []string{"vs snap", "vsc snap"} {
 					if gone := l.when(object, "gone"); gone != tc.gone {
 						t.Errorf("%s gone after %v, want %v", object, gone, tc.gone)
@@ -179,6 +192,15 @@ func TestControllerDeletesFailed(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// touch sets a label of a content.
+func (l *lab) touch(content string) {
+	l.t.Helper()
+	patch := []byte(`{"metadata":{"labels":{"touched":"yes"}}}`)
+	if _, err := l.client.Resource(contentsGVR).Patch(l.t.Context(), content, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		l.t.Fatal(err)
 	}
 }
 

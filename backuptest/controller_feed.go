@@ -3,6 +3,8 @@ package backuptest
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -29,19 +31,20 @@ const (
 type objectFeed struct {
 	client   dynamic.NamespaceableResourceInterface
 	resource schema.GroupVersionResource
-	changed  func(key string, object *unstructured.Unstructured, gone bool)
+	changed  func(key string, before, object *unstructured.Unstructured, gone bool)
+	tried    chan struct{} // closed when the first list has ended, well or not
 	synced   chan struct{} // closed when everything has been seen once
 
 	mu   sync.Mutex // guards held, whose objects are never changed, and left
 	held map[string]*unstructured.Unstructured
-	left map[string]*unstructured.Unstructured // the last version of what is gone
+	left map[string]*unstructured.Unstructured // the metadata that tells the last version of what is gone
 }
 
 func newObjectFeed(
-	client dynamic.Interface, resource schema.GroupVersionResource, changed func(string, *unstructured.Unstructured, bool),
+	client dynamic.Interface, resource schema.GroupVersionResource, changed func(key string, before, object *unstructured.Unstructured, gone bool),
 ) *objectFeed {
 	return &objectFeed{
-		client: client.Resource(resource), resource: resource, changed: changed, synced: make(chan struct{}),
+		client: client.Resource(resource), resource: resource, changed: changed, tried: make(chan struct{}), synced: make(chan struct{}),
 		held: map[string]*unstructured.Unstructured{}, left: map[string]*unstructured.Unstructured{},
 	}
 }
@@ -56,7 +59,7 @@ func (f *objectFeed) run(ctx context.Context, resync time.Duration) {
 		if time.Since(start) > feedPauseMax {
 			pause = feedPause
 		}
-		if !waitFor(ctx, pause) {
+		if wait(ctx, pause) != nil {
 			return
 		}
 		pause = min(2*pause, feedPauseMax)
@@ -66,13 +69,12 @@ func (f *objectFeed) run(ctx context.Context, resync time.Duration) {
 // follow lists and watches until the watch ends or one of them fails.
 func (f *objectFeed) follow(ctx context.Context, resync time.Duration) error {
 	version, err := f.list(ctx)
+	if err == nil {
+		closeOnce(f.synced)
+	}
+	closeOnce(f.tried)
 	if err != nil {
 		return err
-	}
-	select {
-	case <-f.synced:
-	default:
-		close(f.synced)
 	}
 	w, err := f.client.Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
 	if err != nil {
@@ -103,6 +105,15 @@ func (f *objectFeed) follow(ctx context.Context, resync time.Duration) error {
 				f.see(object, event.Type == watch.Deleted, false)
 			}
 		}
+	}
+}
+
+// closeOnce is for the one goroutine that closes done.
+func closeOnce(done chan struct{}) {
+	select {
+	case <-done:
+	default:
+		close(done)
 	}
 }
 
@@ -138,34 +149,45 @@ func (f *objectFeed) list(ctx context.Context) (version string, err error) {
 // with again.
 func (f *objectFeed) see(object *unstructured.Unstructured, gone, again bool) {
 	key := objectKey(object)
-	if f.note(key, object, gone, again) {
-		f.changed(key, object, gone)
+	if before, news := f.note(key, object, gone, again); news {
+		f.changed(key, before, object, gone)
 	}
 }
 
-func (f *objectFeed) note(key string, object *unstructured.Unstructured, gone, again bool) bool {
+// note reports whether that is news, and the version that was known before, if it was of the same object.
+func (f *objectFeed) note(key string, object *unstructured.Unstructured, gone, again bool) (before *unstructured.Unstructured, news bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last, held := f.held[key]
+	if held && last.GetUID() == object.GetUID() {
+		before = last
+	}
 	if gone {
-		if !held || last.GetUID() != object.GetUID() {
-			return false
+		if before == nil {
+			return nil, false
 		}
 		delete(f.held, key)
-		f.left[key] = object
-		return true
+		f.left[key] = justVersion(object)
+		return before, true
 	}
 	if !held {
 		last = f.left[key] // an answer may have been on its way while the object went
 	}
 	if last != nil {
 		if order, known := compareVersions(object, last); known && (order < 0 || order == 0 && (!again || !held)) {
-			return false
+			return nil, false
 		}
 	}
 	delete(f.left, key)
 	f.held[key] = object
-	return true
+	return before, true
+}
+
+// justVersion is what compareVersions needs of an object.
+func justVersion(object *unstructured.Unstructured) *unstructured.Unstructured {
+	version := &unstructured.Unstructured{}
+	version.SetResourceVersion(object.GetResourceVersion())
+	return version
 }
 
 // wrote takes note of the answer to a write of our own. An object that has gone meanwhile stays gone.
@@ -184,6 +206,13 @@ func (f *objectFeed) get(key string) *unstructured.Unstructured {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.held[key]
+}
+
+// all returns all objects, in no order. They must not be changed.
+func (f *objectFeed) all() []*unstructured.Unstructured {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Values(f.held))
 }
 
 func (f *objectFeed) keys() []string {
@@ -217,16 +246,4 @@ func compareVersions(a, b *unstructured.Unstructured) (order int, known bool) {
 	va, errA := strconv.ParseUint(a.GetResourceVersion(), 10, 64)
 	vb, errB := strconv.ParseUint(b.GetResourceVersion(), 10, 64)
 	return cmp.Compare(va, vb), errA == nil && errB == nil
-}
-
-// waitFor waits and reports whether ctx lives.
-func waitFor(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -95,6 +95,23 @@ func sourceClaim(vs *unstructured.Unstructured) types.NamespacedName {
 	return types.NamespacedName{Namespace: vs.GetNamespace(), Name: specString(vs, "spec", "source", "persistentVolumeClaimName")}
 }
 
+// sourceContent is the content made by hand that a snapshot asks for.
+func sourceContent(vs *unstructured.Unstructured) string {
+	return specString(vs, "spec", "source", "volumeSnapshotContentName")
+}
+
+func staticHandle(content *unstructured.Unstructured) string {
+	return specString(content, "spec", "source", "snapshotHandle")
+}
+
+// isReserved reports whether a content belongs to one snapshot. A content made by hand does so only once it has that one's UID.
+func isReserved(content *unstructured.Unstructured) bool {
+	if specString(content, "spec", "source", "volumeHandle") != "" {
+		return true
+	}
+	return staticHandle(content) != "" && specString(content, "spec", "volumeSnapshotRef", "uid") != ""
+}
+
 // snapshotKeyOf is the key of the snapshot that a content was made for.
 func snapshotKeyOf(content *unstructured.Unstructured) string {
 	return specString(content, "spec", "volumeSnapshotRef", "namespace") + "/" + specString(content, "spec", "volumeSnapshotRef", "name")

@@ -28,6 +28,8 @@ type workQueue struct {
 	queued  map[string]bool
 	busy    map[string]bool
 	again   map[string]bool // added while busy
+	rushed  map[string]bool // whose next turn does not mind a backoff
+	hot     map[string]bool // busy in such a turn
 	due     map[string]time.Time
 	agenda  agenda // of due; an entry that due does not have any more is void
 	retries map[string]int
@@ -36,7 +38,8 @@ type workQueue struct {
 func newWorkQueue(start, limit time.Duration) *workQueue {
 	return &workQueue{
 		start: start, limit: limit, wake: make(chan struct{}, 1),
-		queued: map[string]bool{}, busy: map[string]bool{}, again: map[string]bool{}, due: map[string]time.Time{}, retries: map[string]int{},
+		queued: map[string]bool{}, busy: map[string]bool{}, again: map[string]bool{}, rushed: map[string]bool{}, hot: map[string]bool{},
+		due: map[string]time.Time{}, retries: map[string]int{},
 	}
 }
 
@@ -45,6 +48,23 @@ func (q *workQueue) add(key string) {
 	q.mu.Lock()
 	q.addLocked(key)
 	q.mu.Unlock()
+	q.notify()
+}
+
+// rush puts a key in the line for a turn that does not mind the backoff that runs for it.
+func (q *workQueue) rush(key string) {
+	q.mu.Lock()
+	q.rushed[key] = true
+	q.addLocked(key)
+	q.mu.Unlock()
+	q.notify()
+}
+
+// addAt puts a key in the line at that time, if it is not there by then: the next turn of a settled key.
+func (q *workQueue) addAt(key string, at time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	heap.Push(&q.agenda, dueKey{at: at, key: key, extra: true})
 	q.notify()
 }
 
@@ -70,7 +90,14 @@ func (q *workQueue) early(key string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at, found := q.due[key]
-	return found && time.Now().Before(at)
+	return found && !q.hot[key] && time.Now().Before(at)
+}
+
+// cool takes back, for a key in work, that its turn does not mind the backoff.
+func (q *workQueue) cool(key string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.hot, key)
 }
 
 // forget ends the backoff of a key.
@@ -144,6 +171,11 @@ func (q *workQueue) next(now time.Time) (key string, pause time.Duration) {
 	for len(q.agenda) > 0 && pause == 0 {
 		first := q.agenda[0]
 		switch at, found := q.due[first.key]; {
+		case first.extra && first.at.After(now):
+			pause = first.at.Sub(now)
+		case first.extra:
+			heap.Pop(&q.agenda)
+			q.addLocked(first.key)
 		case !found || !at.Equal(first.at):
 			heap.Pop(&q.agenda)
 		case at.After(now):
@@ -160,13 +192,15 @@ func (q *workQueue) next(now time.Time) (key string, pause time.Duration) {
 	key = q.line[0]
 	q.line = q.line[1:]
 	delete(q.queued, key)
-	q.busy[key] = true
+	q.busy[key], q.hot[key] = true, q.rushed[key]
+	delete(q.rushed, key)
 	return key, 0
 }
 
 func (q *workQueue) done(key string, v verdict) {
 	q.mu.Lock()
 	delete(q.busy, key)
+	delete(q.hot, key)
 	again := q.again[key]
 	delete(q.again, key)
 	switch v {
@@ -202,8 +236,9 @@ func (q *workQueue) backoff(retry int) time.Duration {
 }
 
 type dueKey struct {
-	at  time.Time
-	key string
+	at    time.Time
+	key   string
+	extra bool // from addAt: it is no backoff
 }
 
 // agenda is a heap with the earliest key first.

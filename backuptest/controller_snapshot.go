@@ -18,8 +18,11 @@ const (
 )
 
 // snapshotChanged is told of each change of a snapshot.
-func (r *controllerRun) snapshotChanged(key string, vs *unstructured.Unstructured, gone bool) {
+func (r *controllerRun) snapshotChanged(key string, before, vs *unstructured.Unstructured, gone bool) {
 	r.noteSnapshot(vs, gone)
+	if before == nil && !gone {
+		r.expectIncidents(key, vs)
+	}
 	r.snapshotQueue.add(key)
 }
 
@@ -29,6 +32,8 @@ func (r *controllerRun) noteSnapshot(vs *unstructured.Unstructured, gone bool) {
 	if gone {
 		delete(r.fresh, memoKey(vs))
 		delete(r.released, memoKey(vs))
+		delete(r.muted, memoKey(vs))
+		delete(r.readySince, memoKey(vs))
 	}
 	claim := sourceClaim(vs)
 	switch users := r.unready[claim]; {
@@ -45,16 +50,24 @@ func (r *controllerRun) noteSnapshot(vs *unstructured.Unstructured, gone bool) {
 }
 
 // contentChanged is told of each change of a content.
-func (r *controllerRun) contentChanged(key string, content *unstructured.Unstructured, gone bool) {
+func (r *controllerRun) contentChanged(key string, before, content *unstructured.Unstructured, gone bool) {
 	if gone {
 		r.memo.Lock()
 		delete(r.sources, key)
 		delete(r.removing, key)
+		delete(r.trapped, key)
+		delete(r.looked, key)
+		delete(r.hidden, key)
+		delete(r.muted, memoKey(content))
 		r.memo.Unlock()
 	} else {
 		r.snapshotQueue.add(contentKeyPrefix + key)
 	}
-	r.contentQueue.add(key)
+	if before == nil || gone || sidecarMinds(before) != sidecarMinds(content) {
+		r.contentQueue.rush(key) // as the real one, which looks at once whatever its backoff
+	} else {
+		r.contentQueue.add(key)
+	}
 	r.snapshotQueue.add(snapshotKeyOf(content))
 }
 
@@ -69,8 +82,11 @@ func (r *controllerRun) syncSnapshotKey(ctx context.Context, key string) verdict
 	if isDeleting(vs) {
 		return r.removeSnapshot(ctx, vs)
 	}
-	if sourceClaim(vs).Name == "" {
-		return settled // a content made by hand is not this controller's
+	if r.isMuted(vs) {
+		return settled // leaveAlone brings the next look
+	}
+	if groupOf(vs) != "" {
+		return r.syncMember(ctx, vs)
 	}
 	return r.syncSnapshot(ctx, key, vs)
 }
@@ -78,7 +94,7 @@ func (r *controllerRun) syncSnapshotKey(ctx context.Context, key string) verdict
 // protectContent adds the content's finalizer.
 func (r *controllerRun) protectContent(ctx context.Context, name string) verdict {
 	content := r.contents.get(name)
-	if content == nil || isDeleting(content) || hasFinalizer(content, contentFinalizer) || specString(content, "spec", "source", "volumeHandle") == "" {
+	if content == nil || isDeleting(content) || hasFinalizer(content, contentFinalizer) || !isReserved(content) {
 		return settled
 	}
 	_, err := r.patchObject(ctx, r.contents, content, "", addFinalizer(contentFinalizer))
@@ -94,8 +110,15 @@ func (r *controllerRun) syncSnapshot(ctx context.Context, key string, vs *unstru
 			return waiting
 		}
 		return r.pickUp(ctx, vs)
+	case content == nil && isReady(vs) && r.contents.get(boundContentName(vs)) != nil:
+		return r.failSnapshot(ctx, vs, true, "SnapshotMisbound", "VolumeSnapshotContent is not bound to the VolumeSnapshot correctly")
 	case content == nil && isReady(vs) && boundContentName(vs) != "":
 		return r.failSnapshot(ctx, vs, true, "SnapshotContentMissing", "VolumeSnapshotContent is missing")
+	case content == nil && sourceContent(vs) != "":
+		if r.snapshotQueue.early(key) {
+			return waiting
+		}
+		return r.bindStatic(ctx, vs)
 	case content == nil:
 		if r.snapshotQueue.early(key) {
 			return waiting
@@ -103,7 +126,7 @@ func (r *controllerRun) syncSnapshot(ctx context.Context, key string, vs *unstru
 		return r.makeContent(ctx, vs)
 	case boundContentName(vs) == "":
 		return r.writeStatus(ctx, vs, content)
-	case isReady(content) && !isReady(vs), hasFinalizer(vs, boundFinalizer), policyOf(content) != policyDelete:
+	case isReady(content) && !isReady(vs), hasFinalizer(vs, boundFinalizer), policyOf(content) != policyDelete, r.finalizerIsLate(key, vs):
 		// The finalizer comes after a ready status that can be written already: at the real rate this is seen.
 		return r.writeStatus(ctx, vs, content)
 	default:
@@ -117,14 +140,20 @@ func (r *controllerRun) syncSnapshot(ctx context.Context, key string, vs *unstru
 
 // pickUp checks the class and adds the first finalizer.
 func (r *controllerRun) pickUp(ctx context.Context, vs *unstructured.Unstructured) verdict {
-	if specString(vs, "spec", "volumeSnapshotClassName") == "" {
+	class := specString(vs, "spec", "volumeSnapshotClassName")
+	if class == "" && sourceContent(vs) == "" {
 		return r.setDefaultClass(ctx, vs)
 	}
-	if _, err := r.classOf(ctx, vs); err != nil {
-		if ctx.Err() != nil || errors.Is(err, errTrouble) {
-			return waiting
+	if class != "" {
+		if _, err := r.classOf(ctx, vs); err != nil {
+			if ctx.Err() != nil || errors.Is(err, errTrouble) {
+				return waiting
+			}
+			return r.failSnapshot(ctx, vs, false, "GetSnapshotClassFailed", fmt.Sprintf("Failed to get snapshot class with error %v", err))
 		}
-		return r.failSnapshot(ctx, vs, false, "GetSnapshotClassFailed", fmt.Sprintf("Failed to get snapshot class with error %v", err))
+	}
+	if reason, text := r.wrongStatic(vs); reason != "" {
+		return r.failSnapshot(ctx, vs, true, reason, text)
 	}
 	if err := r.snapshotRate.spend(ctx, costFinalizer); err != nil {
 		return waiting
@@ -141,6 +170,11 @@ func (r *controllerRun) writeStatus(ctx context.Context, vs, content *unstructur
 		content = content.DeepCopy()
 		delete(content.Object, "status")
 	}
+	if r.scriptOf(r.claimOfSnapshot(vs)).ErrorsOn == ErrorsOnContent {
+		content = withError(content, nil)
+	} else if failure := r.hiddenError(content); failure != nil {
+		content = withError(content, failure)
+	}
 	want := snapshotStatus(statusOf(vs), content)
 	if statusPatch(statusOf(vs), want) == nil {
 		if fresh {
@@ -150,7 +184,7 @@ func (r *controllerRun) writeStatus(ctx context.Context, vs, content *unstructur
 		if isReady(vs) && !r.releaseClaimOnce(ctx, vs) {
 			return waiting
 		}
-		if hasFinalizer(vs, boundFinalizer) || policyOf(content) != policyDelete {
+		if hasFinalizer(vs, boundFinalizer) || policyOf(content) != policyDelete || r.finalizerIsLate(objectKey(vs), vs) {
 			return settled
 		}
 		return stepped
@@ -202,7 +236,7 @@ func (r *controllerRun) failSnapshot(ctx context.Context, vs *unstructured.Unstr
 }
 
 func (r *controllerRun) contentOf(vs *unstructured.Unstructured) *unstructured.Unstructured {
-	name := boundContentName(vs)
+	name := orString(boundContentName(vs), sourceContent(vs))
 	if name == "" {
 		name = contentNameFor(vs.GetNamespace(), vs.GetName(), vs.GetUID())
 	}

@@ -127,23 +127,7 @@ func (r *controllerRun) event(ctx context.Context, object *unstructured.Unstruct
 	r.events++
 	number := r.events
 	r.memo.Unlock()
-	namespace := orString(object.GetNamespace(), metav1.NamespaceDefault)
-	now := rfc3339(r.now())
-	event := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1",
-		"kind":       "Event",
-		"metadata": map[string]any{
-			"namespace": namespace,
-			"name":      fmt.Sprintf("%s.%x%04x", object.GetName(), r.now().UnixNano(), number),
-		},
-		"involvedObject": map[string]any{
-			"apiVersion": object.GetAPIVersion(), "kind": object.GetKind(), "namespace": object.GetNamespace(), "name": object.GetName(),
-			"uid": string(object.GetUID()), "resourceVersion": object.GetResourceVersion(),
-		},
-		"type": kind, "reason": reason, "message": message, "count": int64(1), "firstTimestamp": now, "lastTimestamp": now,
-		"source": map[string]any{"component": component}, "reportingComponent": component, "reportingInstance": "",
-	}}
-	_, _ = r.client.Resource(eventsResource).Namespace(namespace).Create(ctx, event, metav1.CreateOptions{})
+	recordEvent(ctx, r.client, object, eventText{component: component, kind: kind, reason: reason, message: message, number: number, now: r.now()})
 }
 
 const (

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -31,10 +30,10 @@ type Driver struct {
 	opts DriverOptions
 	turn chan struct{} // holds one value while a change is made, so that waiting for it honours ctx
 
-	mu     sync.Mutex // guards loaded, err and held
+	mu     sync.Mutex // guards what follows
 	loaded bool
-	err    error // why the file could not be read
-	held   map[string]physical
+	err    error // why the options or the file cannot be used
+	held   stock
 }
 
 // physical is one snapshot as the storage and its file know it.
@@ -67,7 +66,8 @@ type StoredSnapshot struct {
 	ReadyToUse   bool
 }
 
-// NewDriver returns a driver. A file of opts is read at the first use: [Driver.Load] tells whether it could be.
+// NewDriver returns a driver. A file of opts is read at the first use: [Driver.Load] tells whether it could be, and whether opts are
+// wrong.
 func NewDriver(opts DriverOptions) *Driver {
 	opts.Names = slices.Clone(opts.Names)
 	if len(opts.Names) == 0 {
@@ -76,21 +76,23 @@ func NewDriver(opts DriverOptions) *Driver {
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
-	return &Driver{opts: opts, turn: make(chan struct{}, 1), held: map[string]physical{}}
+	return &Driver{opts: opts, turn: make(chan struct{}, 1), held: newStock()}
 }
 
 // Serves reports whether the driver answers to that CSI driver name.
 func (d *Driver) Serves(name string) bool { return slices.Contains(d.opts.Names, name) }
 
 // Snapshots returns the snapshots that the storage holds, sorted by name. One whose cut is not over yet is not there. It is
-// empty if the file could not be read, which [Driver.Load] tells.
+// empty if the file could not be read or the options are wrong, which [Driver.Load] tells.
 func (d *Driver) Snapshots() []StoredSnapshot {
-	_ = d.Load()
+	if d.Load() != nil {
+		return nil
+	}
 	now := d.opts.Clock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var snapshots []StoredSnapshot
-	for _, p := range d.held {
+	for _, p := range d.held.byName {
 		if p.cut(now) {
 			snapshots = append(snapshots, p.stored(now))
 		}
@@ -115,21 +117,15 @@ type CreateRequest struct {
 // # Errors
 //
 // A [*DriverError] while the script has errors left; one with code InvalidArgument for a request without name or volume handle,
-// and with code AlreadyExists for a name that was used with another volume. The cause of ctx when it ends before the cut, which
-// goes on without the caller. Else the error of the file.
+// with a negative size or with a wrong script, and with code AlreadyExists for a name that was used with another volume. The
+// cause of ctx when it ends before the cut, which goes on without the caller. Else the error of [Driver.Load].
 func (d *Driver) CreateSnapshot(ctx context.Context, req CreateRequest) (StoredSnapshot, error) {
 	p, err := d.begin(ctx, req)
 	if err != nil {
 		return StoredSnapshot{}, err
 	}
-	if wait := p.CutAt.Sub(d.opts.Clock()); wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return StoredSnapshot{}, fmt.Errorf("create snapshot %q: %w", req.Name, context.Cause(ctx))
-		}
+	if err := wait(ctx, p.CutAt.Sub(d.opts.Clock())); err != nil {
+		return StoredSnapshot{}, fmt.Errorf("create snapshot %q: %w", req.Name, err)
 	}
 	return p.stored(d.opts.Clock()), nil
 }
@@ -139,11 +135,17 @@ func (d *Driver) begin(ctx context.Context, req CreateRequest) (physical, error)
 	if req.Name == "" || req.VolumeHandle == "" {
 		return physical{}, &DriverError{Code: "InvalidArgument", Text: "snapshot name and source volume must be given"}
 	}
+	if d.turn == nil {
+		return physical{}, errNoDriver
+	}
+	if err := errors.Join(negative("Size", req.Size), within("field Script", req.Script.wrong())); err != nil {
+		return physical{}, &DriverError{Code: "InvalidArgument", Text: oneLine(err)}
+	}
 	var result physical
 	var refused error
 	now := d.opts.Clock()
-	err := d.change(ctx, func(held map[string]physical) bool {
-		p, known := held[req.Name]
+	err := d.change(ctx, func(held stock) bool {
+		p, known := held.byName[req.Name]
 		if known && p.VolumeHandle != req.VolumeHandle {
 			refused = &DriverError{Code: "AlreadyExists", Text: "snapshot " + req.Name + " exists with another source volume"}
 			return false
@@ -165,7 +167,8 @@ func (d *Driver) begin(ctx context.Context, req CreateRequest) (physical, error)
 			p.Started, p.CutAt = &now, now.Add(req.Script.CutAfter)
 			p.ReadyAt = p.CutAt.Add(req.Script.ReadyAfter)
 		}
-		held[req.Name], result = p, p
+		held.put(p)
+		result = p
 		return true
 	})
 	return result, errors.Join(err, refused)
@@ -179,34 +182,50 @@ func (d *Driver) begin(ctx context.Context, req CreateRequest) (physical, error)
 // A [*DriverError] of the script, the cause of ctx, or the error of the file.
 func (d *Driver) DeleteSnapshot(ctx context.Context, handle string, script Script) error {
 	var refused error
-	err := d.change(ctx, func(held map[string]physical) bool {
-		for name, p := range held {
-			if p.Handle != handle {
-				continue
-			}
-			p.Refusals++
-			if failure := scriptedError(script.DeleteErrors, p.Refusals); failure != nil {
-				refused, held[name] = failure, p
-				return true
-			}
-			delete(held, name)
-			return true
+	err := d.change(ctx, func(held stock) bool {
+		p, known := held.withHandle(handle)
+		if !known {
+			return false
 		}
-		return false
+		p.Refusals++
+		if refused = scriptedError(script.DeleteErrors, p.Refusals); refused != nil {
+			held.put(p)
+		} else {
+			held.remove(p)
+		}
+		return true
 	})
 	return errors.Join(err, refused)
+}
+
+// Snapshot returns the snapshot with that handle, and whether the storage holds it, as ListSnapshots does for one handle.
+func (d *Driver) Snapshot(handle string) (StoredSnapshot, bool) {
+	if d.Load() != nil {
+		return StoredSnapshot{}, false
+	}
+	now := d.opts.Clock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, known := d.held.withHandle(handle)
+	if !known || !p.cut(now) {
+		return StoredSnapshot{}, false
+	}
+	return p.stored(now), true
 }
 
 // claimOf returns the claim of a snapshot by its name, whether it is cut or not; zero if there was no call for it.
 func (d *Driver) claimOf(name string) types.NamespacedName {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return splitClaim(d.held[name].Claim)
+	return splitClaim(d.held.byName[name].Claim)
 }
 
 // change runs edit on what is held. With a file it is a copy, which is kept in the file, if edit reports a change, before anyone
 // sees it.
-func (d *Driver) change(ctx context.Context, edit func(map[string]physical) bool) error {
+func (d *Driver) change(ctx context.Context, edit func(stock) bool) error {
+	if d.turn == nil {
+		return errNoDriver
+	}
 	select {
 	case d.turn <- struct{}{}:
 		defer func() { <-d.turn }()
@@ -222,12 +241,12 @@ func (d *Driver) change(ctx context.Context, edit func(map[string]physical) bool
 		edit(d.held)
 		return nil
 	}
-	held := maps.Clone(d.held)
+	held := d.held.clone()
 	d.mu.Unlock()
 	if !edit(held) {
 		return nil
 	}
-	if err := writeDriverFile(d.opts.File, held); err != nil {
+	if err := writeDriverFile(d.opts.File, held.byName); err != nil {
 		return err
 	}
 	d.mu.Lock()

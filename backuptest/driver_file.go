@@ -22,9 +22,15 @@ type driverFile struct {
 
 const driverFileVersion = 1
 
-// Load reads the file of the options unless that is done. It returns why the file could not be read, at each call the same; a
-// missing file is an empty storage.
+// errNoDriver is the error of the zero Driver.
+var errNoDriver = errors.New("driver: it was not made by NewDriver")
+
+// Load reads the file of the options unless that is done. It returns why the file could not be read, or what is wrong with the
+// options, at each call the same; a missing file is an empty storage. The zero Driver, which holds nothing, has an error, too.
 func (d *Driver) Load() error {
+	if d.turn == nil {
+		return errNoDriver
+	}
 	d.turn <- struct{}{}
 	defer func() { <-d.turn }()
 	return d.load()
@@ -38,8 +44,8 @@ func (d *Driver) load() error {
 	if loaded {
 		return err
 	}
-	held := map[string]physical{}
-	if d.opts.File != "" {
+	held := newStock()
+	if err = d.opts.wrong(); err == nil && d.opts.File != "" {
 		held, err = readDriverFile(d.opts.File)
 	}
 	d.mu.Lock()
@@ -51,24 +57,24 @@ func (d *Driver) load() error {
 	return err
 }
 
-func readDriverFile(name string) (map[string]physical, error) {
-	held := map[string]physical{}
+func readDriverFile(name string) (stock, error) {
+	held := newStock()
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return held, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read driver file: %w", err)
+		return stock{}, fmt.Errorf("read driver file: %w", err)
 	}
 	var file driverFile
 	if err := json.Unmarshal(data, &file); err != nil {
-		return nil, fmt.Errorf("read driver file %s: %w", name, err)
+		return stock{}, fmt.Errorf("read driver file %s: %w", name, err)
 	}
 	if file.Version != driverFileVersion {
-		return nil, fmt.Errorf("read driver file %s: version %d is not %d", name, file.Version, driverFileVersion)
+		return stock{}, fmt.Errorf("read driver file %s: version %d is not %d", name, file.Version, driverFileVersion)
 	}
 	for _, p := range file.Snapshots {
-		held[p.Name] = p
+		held.put(p)
 	}
 	return held, nil
 }

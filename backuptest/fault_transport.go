@@ -3,17 +3,15 @@ package backuptest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/sheetanchor/sheetanchor/internal/apirequest"
 	"github.com/sheetanchor/sheetanchor/internal/apiserver"
@@ -23,6 +21,7 @@ import (
 type faultTransport struct {
 	server  *apiserver.Server
 	latency time.Duration
+	log     requestLog
 
 	mu     sync.Mutex
 	faults []*setFault // guarded by mu, as are their counts
@@ -30,14 +29,23 @@ type faultTransport struct {
 
 type setFault struct {
 	Fault
-	seen int // matching requests so far
+	seen   int       // matching requests so far
+	begun  time.Time // when the first request met it
+	random *rand.Rand
 }
 
 func (t *faultTransport) set(f Fault) (remove func()) {
-	own := &setFault{Fault: f}
+	if f.Action == FaultStale {
+		f.stale = &staleAnswers{}
+	}
+	own := &setFault{Fault: f, random: rand.New(rand.NewPCG(f.Seed, 0))}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.faults = append(t.faults, own)
+	if f.err != nil {
+		t.faults = slices.Insert(t.faults, 0, own)
+	} else {
+		t.faults = append(t.faults, own)
+	}
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -55,18 +63,37 @@ func (t *faultTransport) due(r Request, write bool) Fault {
 			continue
 		}
 		f.seen++
-		if due == nil && f.seen >= f.Nth && (f.Times == 0 || f.seen < f.Nth+f.Times) {
+		if due == nil && f.isDue() {
 			due = f
 		}
 	}
 	if due == nil {
 		return Fault{}
 	}
+	if due.begun.IsZero() {
+		due.begun = time.Now()
+	}
 	return due.Fault
 }
 
+// reject makes every request fail with what is wrong with a fault.
+func (t *faultTransport) reject(err error) (remove func()) {
+	return t.set(Fault{err: fmt.Errorf("set fault: %w", err)})
+}
+
+// isDue says whether a request that matches meets the fault.
+func (f *setFault) isDue() bool {
+	if f.seen < f.Nth || f.Times != 0 && f.seen >= f.Nth+f.Times {
+		return false
+	}
+	if f.For > 0 && !f.begun.IsZero() && time.Since(f.begun) >= f.For {
+		return false
+	}
+	return f.Chance <= 0 || f.random.Float64() < f.Chance
+}
+
 func (f *Fault) matches(r Request, write bool) bool {
-	return (f.Verb == "" || f.Verb == r.Verb || f.Verb == "write" && write) &&
+	return (f.Verb == "" || f.Verb == r.Verb || f.Verb == verbWrite && write) &&
 		(f.Resource == "" || f.Resource == r.Resource) &&
 		(f.Namespace == "" || f.Namespace == r.Namespace) &&
 		(f.Name == "" || f.Name == r.Name)
@@ -75,18 +102,40 @@ func (f *Fault) matches(r Request, write bool) bool {
 // RoundTrip implements http.RoundTripper.
 func (t *faultTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	info := apirequest.Parse(req)
-	r := Request{Verb: info.Verb, Resource: info.ResourcePath(), Namespace: info.Namespace, Name: info.Name}
-	if info.Verb == apirequest.VerbCreate && r.Name == "" && req.Body != nil {
-		body, err := io.ReadAll(req.Body)
-		if err = errors.Join(err, req.Body.Close()); err != nil {
-			return nil, err
-		}
-		r.Name = apiserver.NameIn(body)
-		req = req.Clone(req.Context())
-		req.Body = io.NopCloser(bytes.NewReader(body))
+	r, req, err := describeRequest(req, info)
+	if err != nil {
+		return nil, err
 	}
-	f := t.due(r, info.IsWrite())
-	if err := t.pause(req, t.latency+f.Latency); err != nil {
+	f := t.due(r, isWrite(r))
+	entry := t.log.begin(r, req)
+	resp, err := t.answer(req, info, f, r)
+	t.log.end(entry, resp, err)
+	return resp, err
+}
+
+// describeRequest says what a request is about; the name of a create stands in its body, which a copy of req then carries.
+func describeRequest(req *http.Request, info apirequest.Info) (Request, *http.Request, error) {
+	r := Request{Verb: info.Verb, Resource: info.ResourcePath(), Namespace: info.Namespace, Name: info.Name}
+	if info.Verb != apirequest.VerbCreate || r.Name != "" || req.Body == nil {
+		return r, req, nil
+	}
+	body, err := io.ReadAll(req.Body)
+	if err = errors.Join(err, req.Body.Close()); err != nil {
+		return r, req, err
+	}
+	r.Name = apiserver.NameIn(body)
+	req = req.Clone(req.Context())
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	return r, req, nil
+}
+
+// answer pauses and then does to the request what the fault says.
+func (t *faultTransport) answer(req *http.Request, info apirequest.Info, f Fault, r Request) (*http.Response, error) {
+	err := f.err
+	if err == nil {
+		err = t.pause(req, t.latency+f.Latency)
+	}
+	if err != nil {
 		closeBody(req)
 		return nil, err
 	}
@@ -103,7 +152,7 @@ func (t *faultTransport) meet(req *http.Request, info apirequest.Info, f Fault, 
 	case FaultStatus, FaultRefuse, FaultReset, FaultHang:
 		closeBody(req)
 		f.observe(r)
-		return t.refuse(req, info, f)
+		return t.refuse(req, info, f, r)
 	case FaultLostAnswer, FaultHangAnswer:
 		resp, err := t.server.RoundTrip(req)
 		f.observe(r)
@@ -115,6 +164,10 @@ func (t *faultTransport) meet(req *http.Request, info apirequest.Info, f Fault, 
 			return nil, broken("read", syscall.ECONNRESET)
 		}
 		return nil, t.hang(req)
+	case FaultStale:
+		resp, err := f.stale.roundTrip(t.server, req, info)
+		f.observe(r)
+		return resp, err
 	default:
 		resp, err := t.server.RoundTrip(req)
 		f.observe(r)
@@ -124,6 +177,7 @@ func (t *faultTransport) meet(req *http.Request, info apirequest.Info, f Fault, 
 		if stream, ok := resp.Body.(*apiserver.Stream); ok {
 			f.disturb(stream)
 		}
+		f.spoil(t, resp)
 		return resp, nil
 	}
 }
@@ -135,10 +189,10 @@ func (f *Fault) observe(r Request) {
 }
 
 // refuse ends a request that the server does not see.
-func (t *faultTransport) refuse(req *http.Request, info apirequest.Info, f Fault) (*http.Response, error) {
+func (t *faultTransport) refuse(req *http.Request, info apirequest.Info, f Fault, r Request) (*http.Response, error) {
 	switch f.Action {
 	case FaultStatus:
-		return apiserver.Failure(req, f.status(info)), nil
+		return apiserver.Failure(req, f.status(info, r)), nil
 	case FaultRefuse:
 		return nil, broken("dial", syscall.ECONNREFUSED)
 	case FaultReset:
@@ -180,21 +234,4 @@ func closeBody(req *http.Request) {
 	if req.Body != nil {
 		_ = req.Body.Close()
 	}
-}
-
-// status is the error the fault answers with.
-func (f *Fault) status(info apirequest.Info) metav1.Status {
-	retry := int((f.RetryAfter + time.Second - 1) / time.Second)
-	resource := schema.GroupResource{Group: info.Group, Resource: info.Resource}
-	status := apierrors.NewGenericServerResponse(f.Code, info.Verb, resource, info.Name, "", retry, false).Status()
-	if f.Code == http.StatusNotFound && info.Name != "" {
-		status = apierrors.NewNotFound(resource, info.Name).Status()
-	}
-	if f.Reason != "" {
-		status.Reason = f.Reason
-	}
-	if f.Message != "" {
-		status.Message = f.Message
-	}
-	return status
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	snapscheme "github.com/kubernetes-csi/external-snapshotter/client/v6/clientset/versioned/scheme"
@@ -18,8 +19,8 @@ import (
 // Add stores objects as they are, as if they had long been in the cluster: status, UID, owner references, finalizers and
 // times are kept, a missing UID and creation time are made, the resourceVersion is new. Typed objects of client-go and of
 // the snapshot client, unstructured ones and lists are taken. A missing namespace is made, an empty one means "default".
-// Either all are stored or, with an error that names the object at fault, none: an unknown kind, invalid metadata, or an
-// object that exists (apierrors.IsAlreadyExists).
+// Either all are stored or, with an error that names the object at fault, none: nil, an unknown kind, invalid metadata, what a
+// builder cannot build, or an object that exists (apierrors.IsAlreadyExists).
 func (c *Cluster) Add(objs ...runtime.Object) error {
 	if err := c.add(false, objs); err != nil {
 		return fmt.Errorf("add objects: %w", err)
@@ -28,6 +29,9 @@ func (c *Cluster) Add(objs ...runtime.Object) error {
 }
 
 func (c *Cluster) add(keep bool, objs []runtime.Object) error {
+	if c.server == nil {
+		return errNoCluster
+	}
 	var all []*unstructured.Unstructured
 	for _, obj := range objs {
 		list, err := toUnstructured(obj)
@@ -42,6 +46,12 @@ func (c *Cluster) add(keep bool, objs []runtime.Object) error {
 func toUnstructured(obj runtime.Object) ([]*unstructured.Unstructured, error) {
 	if obj == nil {
 		return nil, errors.New("an object is nil")
+	}
+	if v := reflect.ValueOf(obj); v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, fmt.Errorf("an object is nil: %T", obj)
+	}
+	if m, ok := obj.(*misbuilt); ok {
+		return nil, m.err
 	}
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return []*unstructured.Unstructured{u}, nil
@@ -89,39 +99,60 @@ func kindOf(obj runtime.Object) schema.GroupVersionKind {
 
 // Load stores the objects of a dump as kubectl writes it (get -o yaml or json): a List, or documents one after another,
 // YAML or JSON. They are stored as [Cluster.Add] stores them, but an object that exists is left as it is, so loading twice
-// changes nothing. Objects of kinds the cluster does not serve are skipped and returned, as "apiVersion Kind
-// namespace/name". A broken dump is an error, and nothing of it is stored.
+// changes nothing. CustomResourceDefinitions in the dump are served before the rest is looked at. Objects of kinds the cluster
+// does not serve are skipped and returned, as "apiVersion Kind namespace/name". A broken dump, or a definition that
+// no server would take, is an error, and nothing of it is stored.
 func (c *Cluster) Load(r io.Reader) (skipped []string, err error) {
+	if c.server == nil {
+		return nil, errNoCluster
+	}
+	var found []*unstructured.Unstructured
+	err = eachDocument(r, func(items []*unstructured.Unstructured) error {
+		found = append(found, items...)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load dump: %w", err)
+	}
+	knows := c.server.Knows(found)
 	var known []*unstructured.Unstructured
-	decoder := yaml.NewYAMLOrJSONDecoder(r, 4096)
-	for n := 1; ; n++ {
-		var document map[string]any
-		err := decoder.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("load dump: document %d: %w", n, err)
-		}
-		if len(document) == 0 {
+	for _, u := range found {
+		if knows(u.GroupVersionKind()) {
+			known = append(known, u)
 			continue
 		}
-		items, err := itemsOf(document)
-		if err != nil {
-			return nil, fmt.Errorf("load dump: document %d: %w", n, err)
-		}
-		for _, u := range items {
-			if c.server.Knows(u.GroupVersionKind()) {
-				known = append(known, u)
-				continue
-			}
-			skipped = append(skipped, describe(u))
-		}
+		skipped = append(skipped, describe(u))
+	}
+	if err := c.server.CheckDefinitions(known); err != nil {
+		return nil, fmt.Errorf("load dump: %w", err)
 	}
 	if err := c.server.Insert(true, known...); err != nil {
 		return nil, fmt.Errorf("load dump: %w", err)
 	}
 	return skipped, nil
+}
+
+// eachDocument calls see with the objects of each document of a YAML or JSON file. Its errors, and those of see, name the
+// document, counted from 1.
+func eachDocument(r io.Reader, see func(items []*unstructured.Unstructured) error) error {
+	decoder := yaml.NewYAMLOrJSONDecoder(r, 4096)
+	for n := 1; ; n++ {
+		var document map[string]any
+		err := decoder.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		var items []*unstructured.Unstructured
+		if err == nil && len(document) > 0 {
+			items, err = itemsOf(document)
+		}
+		if err == nil {
+			err = see(items)
+		}
+		if err != nil {
+			return fmt.Errorf("document %d: %w", n, err)
+		}
+	}
 }
 
 // itemsOf is the objects in a document: those of a list, or itself. The items of a typed list may leave out their kind.

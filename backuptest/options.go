@@ -57,17 +57,19 @@ func (o Options) server() (*apiserver.Server, error) {
 	if o.BookmarkEvery < 0 {
 		errs = append(errs, fmt.Errorf("Options.BookmarkEvery: %v is negative", o.BookmarkEvery))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
 	resources := apiserver.Builtin()
 	if !o.NoSnapshotCRDs {
 		resources = append(resources, apiserver.Snapshots()...)
 	}
-	for _, r := range o.Resources {
-		resources = append(resources, apiserver.Resource{
+	for i, r := range o.Resources {
+		resource := apiserver.Resource{
 			Group: r.Group, Versions: []string{r.Version}, Kind: r.Kind, Plural: r.Plural, Namespaced: r.Namespaced, Status: r.Status,
-		})
+		}
+		errs = append(errs, within(fmt.Sprintf("Options.Resources[%d]", i), resource.Wrong()))
+		resources = append(resources, resource)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	return apiserver.New(apiserver.Options{
 		Resources: resources, File: o.File, RefuseWatchList: o.NoWatchList, BookmarkEvery: o.BookmarkEvery,

@@ -23,9 +23,10 @@ func TestStartRefuses(t *testing.T) {
 		want []string
 	}{
 		"negative times":       {backuptest.Options{Latency: -1, BookmarkEvery: -1}, []string{"Options.Latency", "Options.BookmarkEvery"}},
-		"resource in no group": {backuptest.Options{Resources: []backuptest.Resource{{Version: "v1", Kind: "Backup"}}}, []string{`"backups"`, "Group"}},
-		"resource no version":  {backuptest.Options{Resources: []backuptest.Resource{{Group: "a.b", Kind: "Backup"}}}, []string{`"backups"`, "Versions"}},
+		"resource in no group": {backuptest.Options{Resources: []backuptest.Resource{{Version: "v1", Kind: "Backup"}}}, []string{"Options.Resources[0]", "Group"}},
+		"resource no version":  {backuptest.Options{Resources: []backuptest.Resource{{Group: "a.b", Kind: "Backup"}}}, []string{"Options.Resources[0]", "Version"}},
 		"resource no kind":     {backuptest.Options{Resources: []backuptest.Resource{{Group: "a.b", Version: "v1"}}}, []string{"Kind"}},
+		"empty resource":       {backuptest.Options{Latency: -1, Resources: []backuptest.Resource{good, {}}}, []string{"Latency", "Options.Resources[1]", "Kind", "Version", "Group"}},
 		"resource twice":       {backuptest.Options{Resources: []backuptest.Resource{good, good}}, []string{"backups.example.dev", "already"}},
 		"object of no kind":    {backuptest.Options{Objects: []runtime.Object{&unstructured.Unstructured{}}}, []string{"unknown kind"}},
 	} {
