@@ -244,7 +244,7 @@ func TestTransitionIsObserved(t *testing.T) {
 		}
 		want := []phase.Change[MyPhase]{{
 			From: "New", To: "InProgress", Event: "Start", UID: "memory", Reason: "Scheduled", Message: "nightly", Owner: "replica-1",
-			At: time.Now().UTC(), Started: time.Now().UTC(),
+			At: time.Now().UTC(), Started: time.Now().UTC(), Entered: time.Now().UTC(), Changed: time.Now().UTC(), Class: phase.ClassWorking,
 		}}
 		if diff := cmp.Diff(want, seen); diff != "" {
 			t.Errorf("observed (-want +got):\n%s", diff)
@@ -317,6 +317,17 @@ func TestNewApplierRefuses(t *testing.T) {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("NewApplier = %v, want it to name %s", err, part)
 		}
+	}
+}
+
+// P1: a machine that nobody made has no table.
+func TestZeroMachineIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := phase.NewApplier(new(phase.Machine[MyPhase]), phase.NewMemory(phase.State[MyPhase]{}), phase.ApplierOptions[MyPhase]{
+		Deadlines: phase.Deadlines[MyPhase]{Phase: map[MyPhase]time.Duration{phase.New: time.Hour}},
+	})
+	if !errors.Is(err, phase.ErrInvalid) || !strings.Contains(err.Error(), "machine") {
+		t.Errorf("NewApplier = %v, want ErrInvalid that names the machine", err)
 	}
 }
 

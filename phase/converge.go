@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 )
@@ -21,10 +22,18 @@ const maxRounds = 10
 //   - Neither follows from the other, or the record's change did not know of a cancel in the object (two processes and a
 //     store without conditional writes): the record follows the object, and if the record had a failure that the object
 //     does not have, both move on to the failing phase.
+//   - They name different owners in the same phase: if the record has a take-over, the object follows; else the record does,
+//     because the object's compare-and-swap decided.
 //
-// Reason and message come from the record if the object keeps none. An object in an external phase, such as Deleting, is
-// returned as it is. Load writes, so it is for the owner of the work; viewers read the object. If the object is as an
+// Reason, message, owner and times come from the record if the object keeps none. An object in an external phase, such as
+// Deleting, is returned as it is. Load writes, so it is for the owner of the work; viewers read the object. If the object is as an
 // earlier call left it whose write got no answer, the hooks are told of that change now.
+//
+// Work that has passed one of ApplierOptions.Deadlines is then moved on: to its end as a failure, or one phase nearer to
+// it. Work that somebody else owns is so too, ClockSkew later and without the default of Deadlines.Grace: set no deadlines
+// where that is not wanted, as in a program that only cancels. The reason is [ReasonDeadlineExceeded], unless there was a
+// cancel or a fatal error already; its message then says also what was given up. In a finalizing phase that is tried also
+// when the record cannot be read, for ApplierOptions.MaxFinalize; the errors are then those of Apply.
 //
 // A record of another object, one that had the name before, is [ErrForeignRecord]: nothing is changed, and the new object
 // needs a record of its own. An error of the record is returned with the state of the object. [ErrUnknownPhase] says that
@@ -32,9 +41,28 @@ const maxRounds = 10
 // Apply.
 func (a *Applier[P]) Load(ctx context.Context) (_ State[P], err error) {
 	defer recovered(ctx, &err)
+	var state State[P]
+	for range maxRounds {
+		state, err = a.together(ctx)
+		if err != nil && (!a.machine.IsFinalizing(state.Phase) || !storeFailed(err)) {
+			return state, err
+		}
+		next, moved, late := a.enforce(ctx, state)
+		switch {
+		case err != nil && !moved:
+			return state, err
+		case !errors.Is(late, ErrConflict):
+			return next, late
+		}
+		err = late // somebody else was first
+	}
+	return state, err
+}
+
+// together reads object and record and brings them together.
+func (a *Applier[P]) together(ctx context.Context) (state State[P], err error) {
 	bounded, cancel := a.bound(ctx)
 	defer cancel()
-	var state State[P]
 	for range maxRounds {
 		state, err = a.get(bounded)
 		if err != nil {
@@ -61,19 +89,20 @@ func (a *Applier[P]) converge(ctx, bounded context.Context, state State[P]) (_ S
 	if err != nil {
 		return state, false, err
 	}
-	if ok && rec.UID != "" && state.UID != "" && rec.UID != state.UID {
-		return state, false, fmt.Errorf("%w: the object's uid is %q, the record's %q", ErrForeignRecord, state.UID, rec.UID)
+	if err := rec.foreign(state); err != nil {
+		return state, false, err
 	}
 	step, c := a.machine.judge(state, rec, ok)
-	if step == agree {
+	if step == Agree {
 		return a.withRecord(state, rec), false, nil
 	}
 	log := logr.FromContextOrDiscard(ctx)
 	log.Info("phase of object and record differ", "object", string(state.Phase), "record", string(rec.To), "follows", step.String())
-	if a.hooks.Diverged != nil {
+	if a.hooks.Diverged != nil && (rec.To != state.Phase || step == ObjectFollows) {
 		hook(log, "Diverged", func() { a.hooks.Diverged(ctx, state, rec.To) })
 	}
-	if step == recordFollows {
+	c = a.machine.describe(c)
+	if step == RecordFollows {
 		if c.At.IsZero() {
 			if c.At, err = a.now(); err != nil {
 				return state, false, err
@@ -95,17 +124,28 @@ func (a *Applier[P]) converge(ctx, bounded context.Context, state State[P]) (_ S
 	return a.withRecord(next, rec), false, nil
 }
 
-// withRecord takes the reason and the start of the last steps from the record where the object keeps none.
+// withRecord takes from the record what the object does not keep.
 func (a *Applier[P]) withRecord(state State[P], rec Change[P]) State[P] {
+	if state.Phase == rec.To && a.maxFinal > 0 && a.machine.IsFinalizing(rec.To) {
+		state.Finalizing = cmp.Or(state.Finalizing, rec.Finalizing, rec.At)
+	}
+	return withRecord(state, rec)
+}
+
+func withRecord[P ~string](state State[P], rec Change[P]) State[P] {
 	if state.Phase != rec.To {
 		return state
 	}
 	if state.Reason == "" && state.Message == "" {
 		state.Reason, state.Message = rec.Reason, rec.Message
 	}
-	if a.maxFinal > 0 && a.machine.IsFinalizing(rec.To) {
-		state.Finalizing = cmp.Or(state.Finalizing, rec.Finalizing, rec.At)
-	}
+	return keep(state, rec)
+}
+
+// keep takes from the change that led to the state what every object need not keep.
+func keep[P ~string](state State[P], c Change[P]) State[P] {
+	state.Owner = cmp.Or(state.Owner, c.Owner)
+	state.Entered, state.Changed = cmp.Or(state.Entered, c.Entered, c.At), cmp.Or(state.Changed, c.Changed, c.At)
 	return state
 }
 
@@ -123,32 +163,23 @@ func (a *Applier[P]) loadRecord(ctx context.Context) (rec Change[P], ok bool, er
 	return rec, ok, nil
 }
 
-type verdict uint8
-
-const (
-	agree verdict = iota
-	objectFollows
-	recordFollows
-)
-
-func (v verdict) String() string { return [...]string{"nothing", "object", "record"}[v] }
-
 // judge compares object and record and returns the change that brings them closer. It is pure.
-func (m *Machine[P]) judge(state State[P], rec Change[P], ok bool) (verdict, Change[P]) {
+func (m *Machine[P]) judge(state State[P], rec Change[P], ok bool) (Divergence, Change[P]) {
 	ended := m.IsTerminal(state.Phase)
 	switch {
 	case !ok && state.Phase == m.initial:
-		return agree, Change[P]{}
-	case ok && rec.To == state.Phase && (ended || !m.knowsMore(rec, state)):
-		return agree, Change[P]{}
-	case ok && !dropsReason(rec, state) && (rec.To == state.Phase || m.reaches(state.Phase, rec.To)):
+		return Agree, Change[P]{}
+	case ok && rec.To == state.Phase && (ended || !m.knowsMore(rec, state) && !ownersDiffer(rec, state)):
+		return Agree, Change[P]{}
+	case ok && !dropsReason(rec, state) && (m.reaches(state.Phase, rec.To) ||
+		rec.To == state.Phase && (m.knowsMore(rec, state) || takesOver(rec, state))):
 		rec.From = state.Phase
 		rec.UID = state.UID
-		return objectFollows, rec
+		return ObjectFollows, rec
 	}
 	c := Change[P]{
 		From: rec.To, To: state.Phase, UID: state.UID, Reason: state.Reason, Message: state.Message, Owner: state.Owner,
-		At: state.Completed, Started: state.Started, Terminal: ended,
+		At: state.Completed, Started: state.Started, Entered: state.Entered, Changed: state.Changed, Held: rec.Owner,
 	}
 	if m.IsFinalizing(state.Phase) {
 		c.Finalizing = state.Finalizing
@@ -162,9 +193,10 @@ func (m *Machine[P]) judge(state State[P], rec Change[P], ok bool) (verdict, Cha
 	if ok && m.IsFailing(rec.To) && !m.IsFailing(state.Phase) {
 		if to, found := m.failingStep(state.Phase); found {
 			c.To, c.Reason, c.Message = to, rec.Reason, rec.Message
+			c.Entered, c.Changed = time.Time{}, time.Time{} // now
 		}
 	}
-	return recordFollows, c
+	return RecordFollows, c
 }
 
 // knowsMore says whether the record has a stronger reason than the object in the same phase: a cancel that was recorded
@@ -172,6 +204,17 @@ func (m *Machine[P]) judge(state State[P], rec Change[P], ok bool) (verdict, Cha
 // the recorded change was about nothing else.
 func (m *Machine[P]) knowsMore(rec Change[P], state State[P]) bool {
 	return strength(rec.Reason) > strength(state.Reason) && (rec.From == rec.To || state.Reason != "")
+}
+
+// takesOver says whether the record has a take-over that was not yet written to the object. It is brought there: if it were
+// taken back, its author could still write the object, and the owner before could still go on in the record.
+func takesOver[P ~string](rec Change[P], state State[P]) bool {
+	return rec.Event == EventTakeOver && ownersDiffer(rec, state)
+}
+
+// ownersDiffer says whether object and record name different owners.
+func ownersDiffer[P ~string](rec Change[P], state State[P]) bool {
+	return rec.Owner != "" && state.Owner != "" && rec.Owner != state.Owner
 }
 
 // dropsReason says whether the record's change was made without knowledge of the cancel or fatal error that the object

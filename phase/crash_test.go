@@ -55,6 +55,12 @@ func (s story) step(ctx context.Context, p *process) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	return s.from(ctx, p, state)
+}
+
+// from does what can be done from a state that may be old.
+func (s story) from(ctx context.Context, p *process, state phase.State[MyPhase]) (bool, error) {
+	var err error
 	switch m := p.Machine(); {
 	case m.IsTerminal(state.Phase):
 		return true, nil

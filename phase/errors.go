@@ -38,6 +38,8 @@ var (
 	// ErrStoreUnavailable: the last steps have lasted for ApplierOptions.MaxFinalize and the record cannot be saved, so the
 	// object alone was ended, with [ReasonStoreUnavailable]. Call Load later to make the record follow.
 	ErrStoreUnavailable = errors.New("store unavailable")
+	// ErrStuck: work has passed a deadline. The error is a [*StuckError].
+	ErrStuck = errors.New("stuck")
 	// ErrPanic: an Object, a Record or a Clock panicked. Whether a write was done is not known.
 	ErrPanic = errors.New("panic in a callback")
 )

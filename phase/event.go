@@ -18,6 +18,10 @@ const (
 	EventCancel Event = "Cancel"
 )
 
+// EventTakeOver is the event of a change that [Applier.Recover] makes: a new owner, in the same phase and with the same
+// reason. It is in no table, and a machine that has it is refused.
+const EventTakeOver Event = "TakeOver"
+
 // Events that [Machine.Outcome] derives from a [Tally].
 const (
 	// EventWait: all items are processed, operations run, nothing failed.
@@ -37,6 +41,22 @@ const (
 	// EventCanceled ends the last steps after a cancel.
 	EventCanceled Event = "Canceled"
 )
+
+// leads returns the class of the phases to which the event leads; zero if it may lead to any.
+func (e Event) leads() Class {
+	switch e {
+	case EventStart:
+		return ClassWorking
+	case EventWait, EventWaitPartiallyFailed:
+		return ClassWaiting
+	case EventFinalize, EventFinalizePartiallyFailed:
+		return ClassFinalizing
+	case EventInvalid, EventCompleted, EventPartiallyFailed, EventFailed, EventCanceled:
+		return ClassTerminal
+	default:
+		return 0
+	}
+}
 
 // failing says that the event records a failure, so that it must lead to a phase that keeps it.
 func (e Event) failing() bool {

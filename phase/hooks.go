@@ -11,7 +11,8 @@ import (
 // Hooks are told what happened; each may be nil. They run in the caller's goroutine, after the fact, with no lock held. A
 // panic in one is logged and changes nothing. Over a crash a call may be missing, never repeated for one write.
 type Hooks[P ~string] struct {
-	// Transition is called after the object was written, once for every change that this process wrote. If another process
+	// Transition is called after the object was written, once for every change that this process wrote: also for those within a
+	// phase, such as a cancel told while operations are awaited, or a new owner ([EventTakeOver]). If another process
 	// wrote the change in our place, that one calls it. If the answer got lost and the object could not be read either, it is
 	// called by the Load of the same Applier that finds the change; a change that is not terminal may then be overtaken by
 	// another process and never be found.
@@ -19,6 +20,8 @@ type Hooks[P ~string] struct {
 	// Diverged is called when Load finds object and record in different phases, before it brings them together. The record's
 	// phase is empty if there is none.
 	Diverged func(ctx context.Context, object State[P], record P)
+	// Stuck is called when Load or Recover finds that work has passed a deadline, before it is moved on.
+	Stuck func(ctx context.Context, object State[P], stuck *StuckError)
 }
 
 // observe tells the hook of a change, once. The caller holds no lock.

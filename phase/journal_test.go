@@ -2,6 +2,7 @@ package phase_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -85,6 +86,35 @@ func (o *unheard) Update(ctx context.Context, old phase.State[MyPhase], c phase.
 	}
 	o.dark = true
 	return phase.State[MyPhase]{}, phase.ErrUnknownOutcome
+}
+
+// P7: the answer is found by Recover too, which a process calls again for what it left, and which reads no further when the
+// work has ended or is somebody else's by now.
+func TestRecoverObservesALostAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var seen []MyPhase
+		object := &unheard{Memory: phase.NewMemory(phase.State[MyPhase]{Phase: phase.Finalizing, Owner: "a"}), mode: "written"}
+		a := newApplier(t, object, phase.ApplierOptions[MyPhase]{Owner: "a", Hooks: phase.Hooks[MyPhase]{
+			Transition: func(_ context.Context, c phase.Change[MyPhase]) { seen = append(seen, c.To) },
+		}})
+		state, err := a.Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = a.Advance(t.Context(), state, phase.Tally{Completed: 1}); !errors.Is(err, phase.ErrUnknownOutcome) {
+			t.Fatalf("Advance = %v, want ErrUnknownOutcome", err)
+		}
+		object.dark = false
+		for range 2 {
+			if r, err := a.Recover(t.Context(), phase.SingleOwner()); err != nil || r.State.Phase != phase.Completed {
+				t.Fatalf("Recover = %+v, %v, want Completed", r, err)
+			}
+		}
+		if !slices.Equal(seen, []MyPhase{phase.Completed}) {
+			t.Errorf("the hooks saw %v, want Completed once", seen)
+		}
+	})
 }
 
 // P7: who is told of a change whose answer got lost, in the cases that the sweep above does not have.

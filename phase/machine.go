@@ -15,6 +15,9 @@ type Spec[P ~string] struct {
 	Failing bool
 	// External marks a terminal phase that somebody else sets, such as Velero's Deleting: no transition leads to it.
 	External bool
+	// Restart says what becomes of work found in this phase when the process that did it is gone. Defaults to what its class
+	// calls for.
+	Restart Restart
 }
 
 // Transition is one row of a machine's table: Event moves From to To. From and To may be the same phase; such a
@@ -43,12 +46,15 @@ type edge[P ~string] struct {
 // NewMachine returns a machine of these phases and transitions. The first phase is the initial one and must be ready.
 //
 // A table that breaks a promise of the package is refused, with every fault in one joined error: each is a
-// [*TableError], which is [ErrTable] and names the phase. The faults are: an unclassified or duplicate phase; a name that is not UTF-8; a phase
-// that cannot be reached, or from which no terminal phase can be reached; two transitions for one phase and event; a
-// transition out of a terminal phase, to a lower class, round in a circle, from a failing phase to another, from a
-// working or waiting phase to a terminal one, or from a ready phase to a success; a failing event that leads to a phase
-// that is not failing; EventCancel legal in some phases and not in all that are not terminal; an event
-// missing that Outcome needs in a waiting or finalizing phase, or in a working one beside those that it has.
+// [*TableError], which is [ErrTable] and names the phase. The faults are: an unclassified or duplicate phase; a name that
+// is not UTF-8; a phase that cannot be reached, or from which no terminal phase can be reached; two transitions for one
+// phase and event; a transition out of a terminal phase, by EventTakeOver, to a lower class, round in a circle, from a
+// failing phase to another, from a working or waiting phase to a terminal one, or from a ready phase to a success; an event
+// of the package that leads to a class that is not its own; EventFatal or EventCancel that leads elsewhere when told again;
+// a failing event that leads to a phase that is not failing; a Restart that is none, or RestartFail without EventFatal;
+// EventCancel legal in some phases and not in all that are not terminal; an event missing that Outcome needs in a waiting
+// or finalizing phase, or in a working one beside those that it has; and EventFinalizePartiallyFailed missing in a failing
+// working phase, by which Load ends what is late.
 func NewMachine[P ~string](phases []Spec[P], transitions []Transition[P]) (*Machine[P], error) {
 	if err := validate(phases, transitions); err != nil {
 		return nil, err

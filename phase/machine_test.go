@@ -2,10 +2,11 @@ package phase_test
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,173 +14,6 @@ import (
 	"github.com/sheetanchor/sheetanchor/internal/golden"
 	"github.com/sheetanchor/sheetanchor/phase"
 )
-
-// readyMade are the machines that every property is proved for.
-func readyMade(t *testing.T) map[string]*phase.Machine[MyPhase] {
-	t.Helper()
-	return map[string]*phase.Machine[MyPhase]{
-		"backup":             phase.Backup[MyPhase](),
-		"restore":            phase.Restore[MyPhase](),
-		"queued backup":      queuedBackup(t),
-		"cancellable backup": cancellableBackup(t),
-	}
-}
-
-// queuedBackup is Velero's backup with a queue.
-func queuedBackup(t *testing.T) *phase.Machine[MyPhase] {
-	t.Helper()
-	transitions := []phase.Transition[MyPhase]{
-		{From: phase.New, Event: "Queue", To: phase.Queued},
-		{From: phase.New, Event: phase.EventStart}, // removed
-		{From: phase.Queued, Event: "Ready", To: phase.ReadyToStart},
-		{From: phase.ReadyToStart, Event: phase.EventStart, To: phase.InProgress},
-	}
-	for _, p := range []MyPhase{phase.Queued, phase.ReadyToStart} {
-		transitions = append(transitions,
-			phase.Transition[MyPhase]{From: p, Event: phase.EventCancel, To: phase.Failed},
-			phase.Transition[MyPhase]{From: p, Event: phase.EventFatal, To: phase.Failed})
-	}
-	m, err := phase.Backup[MyPhase]().Extend([]phase.Spec[MyPhase]{
-		{Phase: phase.Queued, Class: phase.ClassReady},
-		{Phase: phase.ReadyToStart, Class: phase.ClassReady},
-	}, transitions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-// cancellableBackup ends a cancel in a phase of its own.
-func cancellableBackup(t *testing.T) *phase.Machine[MyPhase] {
-	t.Helper()
-	m, err := phase.Backup[MyPhase]().Extend(
-		[]phase.Spec[MyPhase]{{Phase: phase.Canceled, Class: phase.ClassTerminal, Failing: true}},
-		[]phase.Transition[MyPhase]{
-			{From: phase.New, Event: phase.EventCancel, To: phase.Canceled},
-			{From: phase.Finalizing, Event: phase.EventCanceled, To: phase.Canceled},
-			{From: phase.FinalizingPartiallyFailed, Event: phase.EventCanceled, To: phase.Canceled},
-		})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-// path is a way through a machine: phases[i+1] follows from phases[i] by events[i].
-type path struct {
-	phases []MyPhase
-	events []phase.Event
-}
-
-// everyPath calls fn for each way from the initial phase to one without an exit, until fn returns false. A transition to
-// the same phase is walked once a visit. The path is fn's during the call only.
-func everyPath(transitions []phase.Transition[MyPhase], initial MyPhase, fn func(path) bool) {
-	exits := map[MyPhase][]phase.Transition[MyPhase]{}
-	for _, tr := range transitions {
-		exits[tr.From] = append(exits[tr.From], tr)
-	}
-	p := path{phases: []MyPhase{initial}}
-	var walk func() bool
-	step := func(tr phase.Transition[MyPhase], next func() bool) bool {
-		p.phases, p.events = append(p.phases, tr.To), append(p.events, tr.Event)
-		goOn := next()
-		p.phases, p.events = p.phases[:len(p.phases)-1], p.events[:len(p.events)-1]
-		return goOn
-	}
-	end := func() bool { return fn(p) }
-	walk = func() bool {
-		last := p.phases[len(p.phases)-1]
-		if len(exits[last]) == 0 {
-			return fn(p)
-		}
-		visit := len(p.phases) // where the visit to last began
-		for visit > 1 && p.phases[visit-2] == last {
-			visit--
-		}
-		for _, tr := range exits[last] {
-			next := walk
-			switch {
-			case tr.To == last && slices.Contains(p.events[visit-1:], tr.Event):
-				continue
-			case tr.To != last && slices.Contains(p.phases, tr.To):
-				next = end // a circle: the path ends where it would never end
-			}
-			if !step(tr, next) {
-				return false
-			}
-		}
-		return true
-	}
-	walk()
-}
-
-// checkPath holds one whole path against P2, independently of the package's own checks: it knows phases by what the
-// machine says of them and nothing of the constructor's rules.
-func checkPath(m *phase.Machine[MyPhase], p path) error {
-	failed, processed, finalized := false, false, false
-	for i, at := range p.phases {
-		spec, ok := m.Spec(at)
-		if !ok {
-			return fmt.Errorf("phase %q is not in the machine", at)
-		}
-		switch {
-		case failed && !spec.Failing:
-			return fmt.Errorf("the failure is lost in %q", at)
-		case i < len(p.phases)-1 && m.IsTerminal(at):
-			return fmt.Errorf("terminal phase %q is left", at)
-		case m.IsTerminal(at) && processed && !finalized:
-			return fmt.Errorf("items were processed and %q comes without finalizing", at)
-		case m.IsTerminal(at) && !finalized && !spec.Failing:
-			return fmt.Errorf("success %q without finalizing", at)
-		}
-		failed = failed || spec.Failing
-		processed = processed || spec.Class == phase.ClassWorking || spec.Class == phase.ClassWaiting
-		finalized = finalized || spec.Class == phase.ClassFinalizing
-		if i < len(p.events) {
-			failed = failed || slices.Contains([]phase.Event{
-				phase.EventCancel, phase.EventFatal, phase.EventWaitPartiallyFailed, phase.EventFinalizePartiallyFailed,
-			}, p.events[i])
-		}
-	}
-	if last := p.phases[len(p.phases)-1]; !m.IsTerminal(last) {
-		return fmt.Errorf("the path ends in %q, which is not terminal", last)
-	}
-	return nil
-}
-
-// P2: every path of every ready-made machine, and of extended ones, is walked. P3: extensions keep the properties.
-func TestEveryPath(t *testing.T) {
-	t.Parallel()
-	for name, m := range readyMade(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			paths, ends := 0, map[MyPhase]int{}
-			seen := map[MyPhase]bool{}
-			everyPath(m.Transitions(), m.Initial(), func(p path) bool {
-				paths++
-				ends[p.phases[len(p.phases)-1]]++
-				for _, at := range p.phases {
-					seen[at] = true
-				}
-				if err := checkPath(m, p); err != nil {
-					t.Errorf("path %v by %v: %v", p.phases, p.events, err)
-				}
-				return true
-			})
-			for _, p := range m.Phases() {
-				if spec, _ := m.Spec(p); !seen[p] && !spec.External {
-					t.Errorf("no path visits %q", p)
-				}
-			}
-			for _, end := range []MyPhase{phase.Completed, phase.PartiallyFailed, phase.Failed, phase.FailedValidation} {
-				if ends[end] == 0 {
-					t.Errorf("no path ends in %q", end)
-				}
-			}
-			t.Logf("%d paths walked, ends: %v", paths, ends)
-		})
-	}
-}
 
 // P2, P3: phase-20, phase-21, phase-23: no phase is unclassified; deletable means terminal; cancel is legal wherever the
 // work has not ended and leads to a phase that records it.
@@ -404,6 +238,26 @@ func BenchmarkOutcome(b *testing.B) {
 	for b.Loop() {
 		if _, _, err := m.Outcome(phase.WaitingForPluginOperations, tally); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// P8: the diagrams in the project's README are those that the tables print.
+func TestReadmeShowsTheDiagrams(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range map[string]*phase.Machine[MyPhase]{"backup": phase.Backup[MyPhase](), "restore": phase.Restore[MyPhase]()} {
+		_, after, ok := strings.Cut(string(data), "<!-- phase:"+name+" -->\n")
+		block, _, closed := strings.Cut(after, "<!-- phase:end -->\n")
+		if !ok || !closed {
+			t.Errorf("README.md has no diagram between phase:%s and phase:end", name)
+			continue
+		}
+		if diff := cmp.Diff("```mermaid\n"+m.Mermaid()+"```\n", block); diff != "" {
+			t.Errorf("README.md, %s (-machine +README):\n%s", name, diff)
 		}
 	}
 }

@@ -45,6 +45,9 @@ func (o *Memory[P]) Update(ctx context.Context, old State[P], c Change[P]) (Stat
 	defer o.mu.Unlock()
 	sameVersion := old.Version == o.state.Version
 	samePhase := old.Phase == o.state.Phase || o.state.Phase == ""
+	if old.UID != "" && old.UID != o.state.UID {
+		return State[P]{}, fmt.Errorf("%w: object has uid %q, not %q", ErrConflict, o.state.UID, old.UID)
+	}
 	if !samePhase || !sameVersion && old.Version != "" {
 		return State[P]{}, fmt.Errorf("%w: object is in phase %q at version %s, not %q at %s",
 			ErrConflict, o.state.Phase, o.state.Version, old.Phase, old.Version)

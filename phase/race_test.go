@@ -135,6 +135,73 @@ func (h *helped) Update(ctx context.Context, old phase.State[MyPhase], c phase.C
 	return h.Memory.Update(ctx, old, c)
 }
 
+// replaced loses the answer of a write, and is another object of the same name after it, which somebody brought to the same
+// phase already.
+type replaced struct {
+	*phase.Memory[MyPhase]
+	lost bool
+}
+
+func (r *replaced) Update(context.Context, phase.State[MyPhase], phase.Change[MyPhase]) (phase.State[MyPhase], error) {
+	r.lost = true
+	return phase.State[MyPhase]{}, phase.ErrUnknownOutcome
+}
+
+func (r *replaced) Get(ctx context.Context) (phase.State[MyPhase], error) {
+	state, err := r.Memory.Get(ctx)
+	if r.lost {
+		state.UID, state.Phase, state.Owner = "another", phase.InProgress, "a"
+	}
+	return state, err
+}
+
+// P5, X6: a change that is found on another object of the same name is not ours.
+func TestAnswerLostAndObjectReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		observed := 0
+		a := newApplier(t, &replaced{Memory: phase.NewMemory(phase.State[MyPhase]{})}, phase.ApplierOptions[MyPhase]{
+			Owner: "a", Hooks: phase.Hooks[MyPhase]{Transition: func(context.Context, phase.Change[MyPhase]) { observed++ }},
+		})
+		state, err := a.Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = a.Apply(t.Context(), state, phase.EventStart, "")
+		if conflict, ok := errors.AsType[*phase.ConflictError](err); !ok || !conflict.Replaced || observed != 0 {
+			t.Errorf("Apply = %v, observed %d times, want a ConflictError with Replaced and no call", err, observed)
+		}
+	})
+}
+
+// unanswered is an object whose writes end with their context only.
+type unanswered struct{ *phase.Memory[MyPhase] }
+
+func (unanswered) Update(ctx context.Context, _ phase.State[MyPhase], _ phase.Change[MyPhase]) (phase.State[MyPhase], error) {
+	<-ctx.Done()
+	return phase.State[MyPhase]{}, ctx.Err()
+}
+
+// P5, X2: a write that the caller's cancel cuts off is unknown, not failed, also where the object returns nothing but the
+// context's error.
+func TestCancelDuringAWrite(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stop := errors.New("shutting down")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		a := newApplier(t, unanswered{phase.NewMemory(phase.State[MyPhase]{})}, phase.ApplierOptions[MyPhase]{})
+		state, err := a.Load(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Second, func() { cancel(stop) })
+		if _, err = a.Apply(ctx, state, phase.EventStart, ""); !errors.Is(err, phase.ErrUnknownOutcome) || !errors.Is(err, stop) {
+			t.Errorf("Apply = %v, want ErrUnknownOutcome and the cause", err)
+		}
+	})
+}
+
 // P6, P7: who finds the record ahead writes the object in the other's place. That is the other's success too, and the
 // change is observed once, by the one that wrote.
 func TestHelpedWriteIsObservedOnce(t *testing.T) {
@@ -168,9 +235,9 @@ func TestHelpedWriteIsObservedOnce(t *testing.T) {
 // failure and no accepted cancel lost, and record and object agree in the end. Rows phase-8, phase-9, phase-11.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	seeds := uint64(200)
+	seeds := uint64(2000)
 	if testing.Short() {
-		seeds = 50
+		seeds = 100
 	}
 	const shards = 4
 	for shard := range uint64(shards) {
@@ -187,7 +254,7 @@ func TestModel(t *testing.T) {
 // one terminal phase and no failure lost.
 func TestModelUnconditionalStore(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(60) {
+	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) { model(t, seed, true) })
 	}
 }
@@ -197,19 +264,9 @@ func model(t *testing.T, seed uint64, unconditional bool) {
 	rng := rand.New(rand.NewPCG(seed, 11)) //nolint:gosec // seeded on purpose
 	w := newWorld()
 	w.pause = jitter(seed)
-	kinds := append([]fault{crashBefore, crashAfter}, living...)
-	w.fault = func(n int, _ string) fault {
-		if n < 200 && rng.IntN(4) == 0 {
-			return kinds[rng.IntN(len(kinds))]
-		}
-		return pass
-	}
+	w.fault = misfortunes(rng)
 	failed := rng.IntN(2) == 0
-	s := story{working: phase.Tally{Running: 2}, waiting: phase.Tally{Completed: 2}, final: phase.Tally{Completed: 2}}
-	if failed {
-		s.waiting = phase.Tally{Completed: 1, Failed: 1}
-		s.final = s.waiting
-	}
+	s := tale(failed)
 	writers := 1 + rng.IntN(3)
 	cancels, delay := rng.IntN(3) == 0, time.Duration(rng.IntN(60))*time.Millisecond
 	var wg sync.WaitGroup
@@ -238,6 +295,40 @@ func model(t *testing.T, seed uint64, unconditional bool) {
 	w.check(t, what)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.checkEnd(t, what, state, failed, canceled)
+	at := MyPhase(phase.New)
+	for _, c := range w.object.Changes() { // the object's history is a path of the machine, or a jump along one
+		if c.From != at || c.From != c.To && !w.leads(c.From, c.To) {
+			t.Errorf("%s: change from %q to %q after %q", what, c.From, c.To, at)
+		}
+		at = c.To
+	}
+}
+
+// misfortunes is a fault for a quarter of the first 200 effects.
+func misfortunes(rng *rand.Rand) func(n int, what string) fault {
+	kinds := append([]fault{crashBefore, crashAfter}, living...)
+	return func(n int, _ string) fault {
+		if n < 200 && rng.IntN(4) == 0 {
+			return kinds[rng.IntN(len(kinds))]
+		}
+		return pass
+	}
+}
+
+// tale is the story of two operations, of which one may fail.
+func tale(failed bool) story {
+	s := story{working: phase.Tally{Running: 2}, waiting: phase.Tally{Completed: 2}, final: phase.Tally{Completed: 2}}
+	if failed {
+		s.waiting = phase.Tally{Completed: 1, Failed: 1}
+		s.final = s.waiting
+	}
+	return s
+}
+
+// checkEnd checks where a model has ended. The world's mutex is held.
+func (w *world) checkEnd(t *testing.T, what string, state phase.State[MyPhase], failed, canceled bool) {
+	t.Helper()
 	if recorded := w.recordedPhase(); recorded != state.Phase {
 		t.Errorf("%s: the record says %q, the object %q", what, recorded, state.Phase)
 	}
@@ -248,13 +339,6 @@ func model(t *testing.T, seed uint64, unconditional bool) {
 		t.Errorf("%s: ended in %q with reason %q, the cancel is lost", what, state.Phase, state.Reason)
 	case failed && state.Phase == phase.Completed:
 		t.Errorf("%s: ended in %q, the failure is lost", what, state.Phase)
-	}
-	at := MyPhase(phase.New)
-	for _, c := range w.object.Changes() { // the object's history is a path of the machine, or a jump along one
-		if c.From != at || c.From != c.To && !w.leads(c.From, c.To) {
-			t.Errorf("%s: change from %q to %q after %q", what, c.From, c.To, at)
-		}
-		at = c.To
 	}
 }
 

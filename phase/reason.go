@@ -14,12 +14,19 @@ const (
 	// ReasonStoreUnavailable: the object alone was ended because its record could not be written for too long. A terminal
 	// object with this reason is the truth, and the record follows it when the store is back.
 	ReasonStoreUnavailable = "StoreUnavailable"
+	// ReasonDeadlineExceeded: a phase, or the whole work, lasted longer than allowed (see [Deadlines]). The outcome is a failure.
+	ReasonDeadlineExceeded = "DeadlineExceeded"
+	// ReasonInterrupted: the process that did the work died in a phase that cannot be done again (see [RestartFail]). The
+	// outcome is a failure.
+	ReasonInterrupted = "Interrupted"
 	// ReasonInvalid: the request was refused before anything was processed.
 	ReasonInvalid = "FailedValidation"
 	// ReasonOperationsFailed: asynchronous operations failed, were canceled or were abandoned.
 	ReasonOperationsFailed = "OperationsFailed"
 	// ReasonItemErrors: items or hooks had errors.
 	ReasonItemErrors = "ItemErrors"
+	// ReasonUnspecified: something failed and nobody said what. A failure is never recorded without a reason.
+	ReasonUnspecified = "Unspecified"
 )
 
 // maxMessage bounds the message of a change in bytes: it is written into API objects.
@@ -120,7 +127,7 @@ func strength(reason string) int {
 	switch reason {
 	case "":
 		return 0
-	case ReasonFatal:
+	case ReasonFatal, ReasonDeadlineExceeded, ReasonInterrupted:
 		return strengthFatal
 	case ReasonCanceled:
 		return 3 // a cancel makes other things fail; it stays the reason
@@ -131,10 +138,11 @@ func strength(reason string) int {
 	}
 }
 
-// mergeReason returns what is recorded when a reason is added to the one already there.
+// mergeReason returns what is recorded when a reason is added to the one already there. Of reasons that decide, the first
+// stays: a cancel told again changes nothing, and of two fatal errors the first is the cause.
 func mergeReason(oldReason, oldMessage, reason, message string) (mergedReason, mergedMessage string) {
 	switch was, is := strength(oldReason), strength(reason); {
-	case is < was, reason == oldReason && message == "":
+	case is < was, is == was && decisive(oldReason), reason == oldReason && message == "":
 		return oldReason, oldMessage
 	default:
 		return reason, message
@@ -144,12 +152,28 @@ func mergeReason(oldReason, oldMessage, reason, message string) (mergedReason, m
 // text makes s one that stores give back as it is: JSON and the API server replace what is not UTF-8.
 func text(s string) string { return strings.ToValidUTF8(s, string(utf8.RuneError)) }
 
-// clip bounds a message without cutting a character in two.
-func clip(message string) string {
-	if len(message) <= maxMessage {
+// clip bounds a message.
+func clip(message string) string { return clipTo(message, maxMessage) }
+
+// noted puts a note behind a message, which gives way if there is not room for both.
+func noted(message, note string) string {
+	note = clip(text(note))
+	if message == "" {
+		return note
+	}
+	const between = "; "
+	if room := maxMessage - len(note) - len(between); room > 0 {
+		return clipTo(message, room) + between + note
+	}
+	return note
+}
+
+// clipTo bounds a text in bytes without cutting a character in two.
+func clipTo(message string, most int) string {
+	if len(message) <= most {
 		return message
 	}
-	cut := maxMessage - len("…")
+	cut := max(most-len("…"), 0)
 	for cut > 0 && !utf8.RuneStart(message[cut]) {
 		cut--
 	}

@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Document is a small piece of durable data. Implementations must be safe for concurrent use.
+// Document is a small piece of durable data; operations.NewSlot makes one in any of that package's stores, with a Save that
+// is conditional. Implementations must be safe for concurrent use.
 type Document interface {
 	// Load returns the data; nil and no error if there is none.
 	Load(ctx context.Context) ([]byte, error)
@@ -17,14 +18,15 @@ type Document interface {
 }
 
 // NewDocumentRecord returns a [Record] kept in doc as versioned JSON, for the object with this UID. UID is required: it
-// tells a new object from an old one of the same name; an empty one, and one that is not UTF-8, is reported by [NewApplier] and by every call.
+// tells a new object from an old one of the same name; an empty one, and one that is not UTF-8, is reported by [NewApplier]
+// and by every call. So that a new object of the name can begin at all, let the name of the document hold the UID too.
 //
 // Load returns [ErrForeignRecord] for another object's record and [ErrInvalid] for one that cannot be read or that another
 // release wrote in a newer form. Save overwrites neither. It reads before it writes, and again after a write that
 // failed, because the answer may be all that was lost: it returns nil if the change is there, [ErrConflict] if another
 // one is, the document's error if the old one is, and [ErrUnknownOutcome] if that cannot be read. It is safe for
-// concurrent use. Save returns [ErrInvalid], and writes nothing, for a change that Load would not return as it is: one without
-// a time or a phase. In reason, message and owner it replaces what is not UTF-8.
+// concurrent use. Save returns [ErrInvalid], and writes nothing, for a change that Load would not return as it is: one
+// without a time or a phase. In reason, message and owner it replaces what is not UTF-8.
 func NewDocumentRecord[P ~string](doc Document, uid string) Record[P] {
 	return &documentRecord[P]{doc: doc, uid: uid}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -46,7 +47,7 @@ var someTime = time.Date(2031, 5, 1, 12, 0, 0, 123456789, time.UTC)
 func someChange() phase.Change[MyPhase] {
 	return phase.Change[MyPhase]{
 		From: phase.InProgress, To: phase.WaitingForPluginOperationsPartiallyFailed, Event: phase.EventCancel, UID: "uid-1",
-		Reason: phase.ReasonCanceled, Message: `asked by "alice"`, Owner: "replica-1", At: someTime, Started: someTime.Add(-time.Hour),
+		Reason: phase.ReasonCanceled, Message: `asked by "alice"`, Owner: "replica-1", At: someTime, Started: someTime.Add(-time.Hour), Entered: someTime, Changed: someTime,
 	}
 }
 
@@ -91,6 +92,7 @@ func TestBadRecordsAreRefused(t *testing.T) {
 		"another object's": {"same name, new object", strings.Replace(good, "uid-1", "uid-0", 1), phase.ErrForeignRecord},
 		"without a uid":    {"it could be anybody's", strings.Replace(good, "uid-1", "", 1), phase.ErrForeignRecord},
 		"newer release":    {"release N-1 must not guess", strings.Replace(good, `"version":1`, `"version":2`, 1), phase.ErrInvalid},
+		"newer form":       {"the error is about the version", `{"version":2,"uid":{"of":"uid-1"},"at":7}`, phase.ErrInvalid},
 		"no version":       {"it is no record", `{}`, phase.ErrInvalid},
 		"half written":     {"a store that is not durable", good[:40], phase.ErrInvalid},
 		"no JSON":          {"garbage", "garbage", phase.ErrInvalid},
@@ -107,6 +109,8 @@ func TestBadRecordsAreRefused(t *testing.T) {
 			rec := phase.NewDocumentRecord[MyPhase](doc, "uid-1")
 			if _, ok, err := rec.Load(t.Context()); ok || !errors.Is(err, tc.want) {
 				t.Errorf("Load = %v, %v, want %v: %s", ok, err, tc.want, tc.reason)
+			} else if strings.HasPrefix(name, "newer ") && !strings.Contains(err.Error(), "version is 2, this release reads 1") {
+				t.Errorf("Load = %v, want the versions in it: %s", err, tc.reason)
 			}
 			if err := rec.Save(t.Context(), someChange()); !errors.Is(err, tc.want) {
 				t.Errorf("Save = %v, want %v: %s", err, tc.want, tc.reason)
@@ -288,4 +292,49 @@ func FuzzRecord(f *testing.F) {
 			t.Errorf("loaded %+v, then %+v, %v", c, again, err)
 		}
 	})
+}
+
+// X8: when a phase was entered is kept over a change within it, in fields that earlier releases do not know and ignore.
+func TestRecordKeepsTheTimes(t *testing.T) {
+	t.Parallel()
+	doc := &paper{}
+	rec := phase.NewDocumentRecord[MyPhase](doc, "uid-1")
+	c := someChange()
+	c.From, c.Event, c.Owner = c.To, phase.EventTakeOver, "replica-2"
+	c.Entered, c.Changed = someTime.Add(-2*time.Hour), someTime.Add(-time.Hour)
+	if err := rec.Save(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "record-v1-takeover.json", doc.data)
+	got, ok, err := rec.Load(t.Context())
+	if diff := cmp.Diff(c, got); diff != "" || !ok || err != nil {
+		t.Errorf("Load = %v, %v (-saved +loaded):\n%s", ok, err, diff)
+	}
+}
+
+// X8, P4: work that an earlier release recorded, which knew no such times, is resumed: they count from its last change.
+func TestRecordOfAnEarlierRelease(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("testdata/record-v1.json") // as the first release wrote it
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, unknown := range []string{"entered", "changed", "finalizing"} {
+		if bytes.Contains(data, []byte(unknown)) {
+			t.Fatalf("the record of the first release has the field %q", unknown)
+		}
+	}
+	memory := phase.NewMemory(phase.State[MyPhase]{Phase: phase.InProgress, UID: "uid-1", Owner: "replica-1"})
+	a := newApplier(t, memory, phase.ApplierOptions[MyPhase]{
+		Record: phase.NewDocumentRecord[MyPhase](&paper{data: data}, "uid-1"), Owner: "replica-2",
+		Clock: func() time.Time { return someTime.Add(time.Minute) },
+	})
+	r, err := a.Recover(t.Context(), leases{"replica-1": gone})
+	want := phase.State[MyPhase]{
+		Phase: failing, UID: "uid-1", Version: "3", Owner: "replica-2", Reason: phase.ReasonCanceled, Message: `asked by "alice"`,
+		Started: someTime.Add(-time.Hour), Entered: someTime, Changed: someTime,
+	}
+	if diff := cmp.Diff(want, r.State); diff != "" || err != nil || !r.Mine || r.Action != phase.ActionResume {
+		t.Errorf("Recover = %v, %v (-want +got):\n%s", r.Action, err, diff)
+	}
 }

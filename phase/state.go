@@ -1,6 +1,7 @@
 package phase
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -13,7 +14,8 @@ type State[P ~string] struct {
 	UID string
 	// Version is the object's version that was read, opaque. A write with it succeeds only if the object is still that one.
 	Version string
-	// Owner is who moved the work last; empty if nobody said so.
+	// Owner is who moved the work last, or took it over; empty if nobody said so. Who cancels the work of another does not
+	// become its owner.
 	Owner string
 	// Reason is one word for programs, Message a text for people: why the work is in this phase. Both may be empty.
 	Reason, Message string
@@ -21,6 +23,9 @@ type State[P ~string] struct {
 	Started, Completed time.Time
 	// Finalizing is when the last steps began; zero if not yet, or if nobody recorded it (see ApplierOptions.MaxFinalize).
 	Finalizing time.Time
+	// Entered is when the work came into this phase, Changed when phase or reason last changed, which may be later; a new
+	// owner is no change. Zero if nobody recorded it. Deadlines count from them.
+	Entered, Changed time.Time
 }
 
 // Change is one step of a piece of work, as it is recorded, written and observed.
@@ -37,8 +42,16 @@ type Change[P ~string] struct {
 	Started time.Time
 	// Finalizing is when the last steps began, if that is recorded; zero in every change that does not lead to them.
 	Finalizing time.Time
+	// Entered is when the work came into To: At, or earlier if the change leads back to the same phase. Changed is At, or
+	// earlier if only the owner changes. Zero means At.
+	Entered, Changed time.Time
 	// Terminal says that To ends the work.
 	Terminal bool
+	// Class and Failing describe To, as the machine's Spec does. They are not recorded; an Applier fills them in.
+	Class   Class
+	Failing bool
+	// Held is who owned the work before the change; empty if nobody did. It is not recorded.
+	Held string
 }
 
 // Result returns the state to which the change leads: old with the change's phase, reason, message, owner and times. The
@@ -54,17 +67,20 @@ func (c Change[P]) Result(old State[P]) State[P] {
 	if !c.Finalizing.IsZero() {
 		old.Finalizing = c.Finalizing
 	}
+	old.Entered, old.Changed = cmp.Or(c.Entered, c.At), cmp.Or(c.Changed, c.At)
 	if c.Terminal {
 		old.Completed = c.At
 	}
 	return old
 }
 
-// Follows says whether c may replace stored as the last change of a record: it starts where stored led to, and does not
-// drop the reason of a cancel or a fatal error, of which the writer of c then did not know.
+// Follows says whether c may replace stored as the last change of a record: it starts where stored led to, does not drop
+// the reason of a cancel or a fatal error, of which the writer of c then did not know, and was not decided for an owner
+// from whom somebody else has taken the work over since.
 func (c Change[P]) Follows(stored Change[P]) bool {
 	known := strength(stored.Reason) < strengthFatal || strength(c.Reason) >= strength(stored.Reason)
-	return stored.To == c.From && known
+	owned := c.Held == "" || stored.Owner == "" || c.Held == stored.Owner
+	return stored.To == c.From && known && owned
 }
 
 // Object is the place where everybody sees the phase: a custom resource, a ConfigMap (package phasekube), or anything
@@ -79,7 +95,8 @@ type Object[P ~string] interface {
 	// Get reads the object.
 	Get(ctx context.Context) (State[P], error)
 	// Update makes the object what c.Result(old) says and returns it as stored, but only if its version is still
-	// old.Version and its phase old.Phase; else [ErrConflict]. If old.Version is empty, only the phase is compared.
+	// old.Version and its phase old.Phase; else [ErrConflict]. If old.Version is empty, the phase is compared, and the UID
+	// unless old.UID is empty too.
 	Update(ctx context.Context, old State[P], c Change[P]) (State[P], error)
 }
 

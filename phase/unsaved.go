@@ -35,7 +35,12 @@ func (a *Applier[P]) overdue(from State[P], c Change[P]) bool {
 // storeFailed says that the store is at fault. A record that another process, another object or a newer release wrote is
 // somebody else's work, and that is not ended.
 func storeFailed(err error) bool {
-	return !errors.Is(err, ErrConflict) && !errors.Is(err, ErrForeignRecord) && !errors.Is(err, ErrInvalid)
+	for _, theirs := range []error{ErrConflict, ErrForeignRecord, ErrInvalid, ErrUnknownPhase} {
+		if errors.Is(err, theirs) {
+			return false
+		}
+	}
+	return true
 }
 
 // endAlone returns the change that ends the object in place of c.
@@ -54,7 +59,7 @@ func (a *Applier[P]) endAlone(c Change[P], cause error) (Change[P], bool) {
 		what += " (" + was + ")"
 	}
 	message := fmt.Sprintf("the change to %s could not be recorded within %v: %v", what, a.maxFinal, cause)
-	end.To, end.Terminal, end.Finalizing = to, true, time.Time{}
+	end.To, end.Entered, end.Finalizing = to, end.At, time.Time{}
 	end.Reason, end.Message = ReasonStoreUnavailable, clip(text(message))
-	return end, true
+	return a.machine.describe(end), true
 }

@@ -17,6 +17,7 @@ import (
 type depot struct {
 	paper
 	full, dead error
+	tries      int // to save, since it is full or dead
 }
 
 func (d *depot) Load(ctx context.Context) ([]byte, error) {
@@ -28,23 +29,24 @@ func (d *depot) Load(ctx context.Context) ([]byte, error) {
 
 func (d *depot) Save(ctx context.Context, data []byte) error {
 	if err := errors.Join(d.full, d.dead); err != nil {
+		d.tries++
 		return err
 	}
 	return d.paper.Save(ctx, data)
 }
 
-// forgetful is an object that does not keep the start of finalizing, as Velero's.
+// forgetful is an object that does not keep when its phase began, as Velero's.
 type forgetful struct{ *phase.Memory[MyPhase] }
 
 func (o forgetful) Get(ctx context.Context) (phase.State[MyPhase], error) {
 	state, err := o.Memory.Get(ctx)
-	state.Finalizing = time.Time{}
+	state.Finalizing, state.Entered, state.Changed = time.Time{}, time.Time{}, time.Time{}
 	return state, err
 }
 
 func (o forgetful) Update(ctx context.Context, old phase.State[MyPhase], c phase.Change[MyPhase]) (phase.State[MyPhase], error) {
 	next, err := o.Memory.Update(ctx, old, c)
-	next.Finalizing = time.Time{}
+	next.Finalizing, next.Entered, next.Changed = time.Time{}, time.Time{}, time.Time{}
 	return next, err
 }
 
@@ -55,6 +57,7 @@ type bench struct {
 	object *phase.Memory[MyPhase]
 	forget bool
 	max    time.Duration
+	limits phase.Deadlines[MyPhase]
 	ended  []MyPhase // what hooks saw
 }
 
@@ -65,7 +68,7 @@ func (b *bench) process() *phase.Applier[MyPhase] {
 		object = forgetful{b.object}
 	}
 	opts := phase.ApplierOptions[MyPhase]{
-		Record: phase.NewDocumentRecord[MyPhase](b.doc, "memory"), MaxFinalize: b.max, Owner: "a",
+		Record: phase.NewDocumentRecord[MyPhase](b.doc, "memory"), MaxFinalize: b.max, Owner: "a", Deadlines: b.limits,
 		Hooks: phase.Hooks[MyPhase]{Transition: func(_ context.Context, c phase.Change[MyPhase]) {
 			if c.Terminal {
 				b.ended = append(b.ended, c.To)

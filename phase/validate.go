@@ -64,6 +64,8 @@ func (t *table[P]) checkSpec(s Spec[P]) {
 		t.fault(s.Phase, "", "the phase has no class")
 	case s.Class == ClassReady && s.Failing:
 		t.fault(s.Phase, "", "a ready phase cannot be failing: nothing was processed")
+	case s.Restart > RestartFail:
+		t.fault(s.Phase, "", "what becomes of it after a restart is no Restart")
 	case s.External && s.Class != ClassTerminal:
 		t.fault(s.Phase, "", "an external phase must be terminal")
 	}
@@ -77,6 +79,8 @@ func (t *table[P]) checkRow(r Transition[P]) {
 		t.fault(r.From, r.Event, "a transition to %q has no event", r.To)
 	case !utf8.ValidString(string(r.Event)):
 		t.fault(r.From, r.Event, "the name of an event is not UTF-8: it would not be stored as it is")
+	case r.Event == EventTakeOver:
+		t.fault(r.From, r.Event, "the event is the package's own and changes no phase")
 	case !okFrom:
 		t.fault(r.From, r.Event, "a transition starts in a phase that is not in the machine")
 	case !okTo:
@@ -97,6 +101,10 @@ func (t *table[P]) checkRow(r Transition[P]) {
 		t.fault(r.From, r.Event, "the way to %q skips finalizing", r.To)
 	case to.Class == ClassTerminal && from.Class == ClassReady && !to.Failing:
 		t.fault(r.From, r.Event, "a ready phase leads to the success %q: nothing was processed", r.To)
+	case r.Event.leads() != 0 && to.Class != r.Event.leads():
+		t.fault(r.From, r.Event, "the event leads to a %s phase, and %q is %s", r.Event.leads(), r.To, to.Class)
+	case r.Event == EventCompleted && to.Failing:
+		t.fault(r.From, r.Event, "the event is a success, and %q records a failure", r.To)
 	}
 	t.legal[edge[P]{r.From, r.Event}] = true
 }
@@ -141,6 +149,9 @@ func (t *table[P]) checkEvents(s Spec[P], cancels bool) {
 		if has(EventWaitPartiallyFailed) && !s.Failing {
 			need = append(need, EventWait)
 		}
+		if s.Failing { // else a cancel that came here could not be led to its end
+			need = append(need, EventFinalizePartiallyFailed)
+		}
 	case ClassWaiting:
 		need = []Event{EventFinalizePartiallyFailed}
 		if !s.Failing {
@@ -156,14 +167,36 @@ func (t *table[P]) checkEvents(s Spec[P], cancels bool) {
 		}
 	default:
 	}
+	if s.Restart == RestartFail && s.Class != ClassTerminal {
+		need = append(need, EventFatal)
+	}
 	if cancels && s.Class != ClassTerminal {
 		need = append(need, EventCancel)
+	}
+	for _, ev := range []Event{EventCancel, EventFatal} {
+		t.checkAgain(s, ev)
 	}
 	slices.Sort(need)
 	for _, ev := range slices.Compact(need) {
 		if !has(ev) {
 			t.fault(s.Phase, ev, "the event must be legal in this %s phase", s.Class)
 		}
+	}
+}
+
+// checkAgain asks that an event that may be told twice does no more the second time.
+func (t *table[P]) checkAgain(s Spec[P], ev Event) {
+	next := func(from P) (P, bool) {
+		for _, r := range t.rows {
+			if r.From == from && r.Event == ev {
+				return r.To, true
+			}
+		}
+		return from, false
+	}
+	once, _ := next(s.Phase)
+	if twice, ok := next(once); ok && twice != once {
+		t.fault(s.Phase, ev, "told once the event leads to %q, told again to %q", once, twice)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/sheetanchor/sheetanchor/phase"
 )
@@ -49,6 +50,14 @@ func TestNewMachineRefuses(t *testing.T) {
 		"no phase at all": {
 			reason: "there is nothing to start in",
 			change: func([]spec, []transition) ([]spec, []transition) { return nil, nil },
+		},
+		"failing work that cannot be ended": {
+			reason: "a cancel whose workers hang could not be led to its end",
+			change: func(s []spec, tr []transition) ([]spec, []transition) {
+				return append(s, spec{Phase: "Stopping", Class: phase.ClassWorking, Failing: true}),
+					append(tr, transition{"Work", "Stop", "Stopping"}, transition{"Stopping", "Stopped", "EndBad"})
+			},
+			phase: "Stopping", event: phase.EventFinalizePartiallyFailed,
 		},
 		"phase that is not text": {
 			reason: "a record of it would come back as another phase",
@@ -231,6 +240,62 @@ func TestNewMachineRefuses(t *testing.T) {
 			},
 			phase: "Work", event: phase.EventFinalizePartiallyFailed,
 		},
+		"start that does not start": {
+			reason: "an owner would be told to work in a phase where nothing is done",
+			change: func(s []spec, tr []transition) ([]spec, []transition) {
+				s = append(s, spec{Phase: "Line", Class: phase.ClassReady})
+				tr[0].To = "Line"
+				return s, append(tr, transition{From: "Line", Event: "Go", To: "Work"})
+			},
+			phase: "Idle", event: phase.EventStart,
+		},
+		"outcome that leads elsewhere": {
+			reason: "work without operations would wait",
+			change: func(s []spec, tr []transition) ([]spec, []transition) {
+				s = append(s, spec{Phase: "Wait", Class: phase.ClassWaiting, Failing: true})
+				tr[3].To = "Wait"
+				return s, append(tr, transition{From: "Wait", Event: phase.EventFinalizePartiallyFailed, To: "EndBad"})
+			},
+			phase: "Work", event: phase.EventFinalizePartiallyFailed,
+		},
+		"success that is a failure": {
+			reason: "clean work would end as a failed one",
+			change: func(s []spec, tr []transition) ([]spec, []transition) {
+				tr[4].To = "Bad"
+				return s, append(tr, transition{From: "End", Event: "Fine", To: "Done"})
+			},
+			phase: "End", event: phase.EventCompleted,
+		},
+		"fatal error that leads on when told again": {
+			reason: "telling it twice must be telling it once",
+			change: func(s []spec, tr []transition) ([]spec, []transition) {
+				return s, append(tr, transition{From: "End", Event: phase.EventFatal, To: "EndBad"}, transition{From: "EndBad", Event: phase.EventFatal, To: "Bad"})
+			},
+			phase: "End", event: phase.EventFatal,
+		},
+		"event of the package's own": {
+			reason: "a take-over moves nothing",
+			change: func(s []spec, tr []transition) ([]spec, []transition) {
+				return s, append(tr, transition{From: "Idle", Event: phase.EventTakeOver, To: "Work"})
+			},
+			phase: "Idle", event: phase.EventTakeOver,
+		},
+		"restart of no kind": {
+			reason: "nobody could decide what becomes of it",
+			change: func(s []spec, tr []transition) ([]spec, []transition) {
+				s[1].Restart = phase.RestartFail + 1
+				return s, tr
+			},
+			phase: "Work",
+		},
+		"restart that cannot fail": {
+			reason: "without a fatal error the work would be left for ever",
+			change: func(s []spec, tr []transition) ([]spec, []transition) {
+				s[1].Restart = phase.RestartFail
+				return s, tr
+			},
+			phase: "Work", event: phase.EventFatal,
+		},
 		"waiting without an end": {
 			reason: "the outcome of a waiting phase must be legal",
 			change: func(s []spec, tr []transition) ([]spec, []transition) {
@@ -362,5 +427,63 @@ func TestOutcomeEventsCannotBeRemoved(t *testing.T) {
 		if required && !errors.Is(err, phase.ErrTable) {
 			t.Errorf("without %q in %q: %v, want ErrTable", tr.Event, tr.From, err)
 		}
+	}
+}
+
+// P3: phase-23: in every table that is accepted, Backup with one phase more of whatever class and edges, canceled work whose
+// workers hang is led to its end by Load alone.
+func TestEveryAcceptedTableEndsACancel(t *testing.T) {
+	t.Parallel()
+	const more = "Stopping"
+	out := []transition{
+		{more, phase.EventWaitPartiallyFailed, failing},
+		{more, phase.EventFinalizePartiallyFailed, phase.FinalizingPartiallyFailed},
+		{more, phase.EventFatal, failing},
+		{more, phase.EventPartiallyFailed, phase.PartiallyFailed},
+		{more, phase.EventFailed, phase.Failed},
+		{more, phase.EventCanceled, phase.Failed},
+		{more, "Stopped", failing},
+	}
+	accepted := 0
+	for class := phase.ClassReady; class < phase.ClassTerminal; class++ {
+		for set := range 1 << len(out) {
+			rows := []transition{{phase.InProgress, phase.EventCancel, more}, {more, phase.EventCancel, more}}
+			for i, row := range out {
+				if set&(1<<i) != 0 {
+					rows = append(rows, row)
+				}
+			}
+			m, err := phase.Backup[MyPhase]().Extend([]spec{{Phase: more, Class: class, Failing: true}}, rows)
+			if err != nil {
+				continue
+			}
+			accepted++
+			now := someTime
+			a, err := phase.NewApplier(m, phase.NewMemory(phase.State[MyPhase]{Phase: phase.InProgress}), phase.ApplierOptions[MyPhase]{
+				Clock: func() time.Time { return now },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			state, err := a.Load(t.Context())
+			if err == nil {
+				state, err = a.Apply(t.Context(), state, phase.EventCancel, "")
+			}
+			if err != nil || state.Phase != more {
+				t.Fatalf("cancel = %+v, %v", state, err)
+			}
+			for range 3 {
+				now = now.Add(time.Hour)
+				if state, err = a.Load(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !m.IsTerminal(state.Phase) {
+				t.Errorf("canceled work in a %v phase with %v stays in %q", class, rows, state.Phase)
+			}
+		}
+	}
+	if accepted < 12 {
+		t.Errorf("%d tables were accepted: the check sees too little", accepted)
 	}
 }

@@ -76,3 +76,25 @@ func veleroTransitions[P ~string]() []Transition[P] {
 		{finalizingFault, EventCancel, finalizingFault},
 	}
 }
+
+// CancellableBackup returns the machine of [Backup] in which a cancel ends as [Canceled], for resources that know that
+// phase. Velero's do not.
+func CancellableBackup[P ~string]() *Machine[P] {
+	specs := append(veleroSpecs[P](), Spec[P]{Phase: Deleting, Class: ClassTerminal, External: true})
+	return compile(cancellable(specs, veleroTransitions[P]()))
+}
+
+// CancellableRestore returns the machine of [Restore] in which a cancel ends as [Canceled].
+func CancellableRestore[P ~string]() *Machine[P] {
+	return compile(cancellable(veleroSpecs[P](), veleroTransitions[P]()))
+}
+
+// cancellable leads to Canceled what ends by a cancel.
+func cancellable[P ~string](specs []Spec[P], rows []Transition[P]) ([]Spec[P], []Transition[P]) {
+	for i, r := range rows {
+		if r.To == Failed && (r.Event == EventCancel || r.Event == EventCanceled) {
+			rows[i].To = Canceled
+		}
+	}
+	return append(specs, Spec[P]{Phase: Canceled, Class: ClassTerminal, Failing: true}), rows
+}

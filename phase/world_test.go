@@ -25,10 +25,11 @@ const (
 	hangAfter   fault = "hangs, written"
 	crashBefore fault = "crash before the write"
 	crashAfter  fault = "crash after the write"
+	twice       fault = "written twice, as by a proxy that repeats requests"
 )
 
 // living are the faults that a process survives.
-var living = []fault{refused, broken, lostBefore, lostAfter, late, hangBefore, hangAfter}
+var living = []fault{refused, broken, lostBefore, lostAfter, late, hangBefore, hangAfter, twice}
 
 var (
 	errBroken = errors.New("broken for now")
@@ -98,6 +99,9 @@ func (w *world) write(ctx context.Context, crash context.CancelFunc, what string
 		return err
 	}
 	switch f {
+	case twice:
+		_ = w.done(what, do) // a conditional write is refused the second time
+		return nil
 	case lostAfter:
 		return lost
 	case hangAfter:
@@ -247,7 +251,7 @@ func (r *remote) Get(ctx context.Context) (phase.State[MyPhase], error) {
 
 func (r *remote) Update(ctx context.Context, old phase.State[MyPhase], c phase.Change[MyPhase]) (phase.State[MyPhase], error) {
 	alive := context.WithoutCancel(ctx)
-	answer := make(chan phase.State[MyPhase], 1)
+	answer := make(chan phase.State[MyPhase], 2) // a write may be done twice; the first answer counts
 	err := r.world.write(ctx, r.kill, fmt.Sprintf("object %s", c.To), func() error {
 		next, err := r.world.object.Update(alive, old, c)
 		answer <- next

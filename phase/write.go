@@ -24,8 +24,8 @@ func (a *Applier[P]) get(ctx context.Context) (State[P], error) {
 	return state, nil
 }
 
-// read completes a state that an object returned; its texts become UTF-8. The reasons that decide the outcome are recorded only in failing phases:
-// elsewhere it is somebody's text that begins with such a word.
+// read completes a state that an object returned; its texts become UTF-8. The reasons that decide the outcome are recorded
+// only in failing phases: elsewhere it is somebody's text that begins with such a word.
 func (m *Machine[P]) read(state State[P]) State[P] {
 	state.Phase = m.known(state.Phase)
 	state.Reason, state.Message, state.Owner = text(state.Reason), text(state.Message), text(state.Owner)
@@ -106,9 +106,10 @@ func done[P ~string](found, old State[P], c Change[P]) bool {
 }
 
 // untouched says whether what was found is still the state from which the change starts, whatever else of the object
-// changed. A phase that was left is never entered again, so that it is enough to compare. Objects may keep no reason.
+// changed. A phase that was left is never entered again, so that it is enough to compare. Objects may keep neither reason
+// nor owner.
 func untouched[P ~string](found, old State[P]) bool {
-	return found.UID == old.UID && found.Phase == old.Phase && found.Owner == old.Owner &&
+	return found.UID == old.UID && found.Phase == old.Phase && (found.Owner == old.Owner || found.Owner == "") &&
 		(found.Reason == old.Reason || found.Reason == "")
 }
 

@@ -38,7 +38,7 @@ func (o *Object[P]) state(obj *unstructured.Unstructured) (phase.State[P], error
 		Phase: P(text(o.paths.phase)), UID: string(obj.GetUID()), Version: obj.GetResourceVersion(),
 		Owner: text(o.paths.owner), Reason: text(o.paths.reason), Message: text(o.paths.message),
 		Started: when(o.paths.started), Completed: when(o.paths.completed),
-		Finalizing: when(o.paths.finalizing),
+		Finalizing: when(o.paths.finalizing), Entered: when(o.paths.entered), Changed: when(o.paths.changed),
 	}
 	if o.paths.reason == nil {
 		state.Reason, state.Message = phase.SplitReason(state.Message)
@@ -59,12 +59,15 @@ func (o *Object[P]) patch(old phase.State[P], c phase.Change[P]) map[string]any 
 	if c.Owner != "" {
 		put(patch, o.paths.owner, c.Owner)
 	}
-	if !c.Started.IsZero() {
-		put(patch, o.paths.started, c.Started.UTC().Format(time.RFC3339))
+	stamp := func(path []string, at time.Time) {
+		if !at.IsZero() {
+			put(patch, path, at.UTC().Format(time.RFC3339))
+		}
 	}
-	if !c.Finalizing.IsZero() {
-		put(patch, o.paths.finalizing, c.Finalizing.UTC().Format(time.RFC3339))
-	}
+	stamp(o.paths.started, c.Started)
+	stamp(o.paths.finalizing, c.Finalizing)
+	stamp(o.paths.entered, c.Entered)
+	stamp(o.paths.changed, next.Changed)
 	if c.Terminal {
 		put(patch, o.paths.completed, c.At.UTC().Format(time.RFC3339))
 	}
@@ -76,6 +79,14 @@ func put(in map[string]any, path []string, value string) {
 	if path == nil {
 		return
 	}
+	if value == "" {
+		putAny(in, path, nil)
+		return
+	}
+	putAny(in, path, value)
+}
+
+func putAny(in map[string]any, path []string, value any) {
 	for _, name := range path[:len(path)-1] {
 		inner, ok := in[name].(map[string]any)
 		if !ok {
@@ -83,10 +94,6 @@ func put(in map[string]any, path []string, value string) {
 			in[name] = inner
 		}
 		in = inner
-	}
-	if value == "" {
-		in[path[len(path)-1]] = nil
-		return
 	}
 	in[path[len(path)-1]] = value
 }

@@ -61,6 +61,8 @@ func category(err error) error {
 			return fmt.Errorf("%w: %w", phase.ErrNotFound, err)
 		}
 		return fmt.Errorf("%w: %w", phase.ErrMissingAPI, err)
+	case apierrors.IsMethodNotSupported(err): // of a resource in namespaces, asked for without one, for example
+		return fmt.Errorf("%w: %w", phase.ErrMissingAPI, err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w: %w", forbidden(err), err)
 	case apierrors.IsTooManyRequests(err):

@@ -65,6 +65,7 @@ func TestErrorCategories(t *testing.T) {
 		"not found":             {"it names the object", apierrors.NewNotFound(cm, "run-1"), phase.ErrNotFound, phase.ErrNotFound},
 		"not found, no name":    {"a missing API", apierrors.NewNotFound(cm, ""), phase.ErrMissingAPI, phase.ErrMissingAPI},
 		"not found, plain text": {"a missing API, of which client-go makes a status with a name", noResource, phase.ErrMissingAPI, phase.ErrMissingAPI},
+		"no such verb":          {"the resource does not have it", apierrors.NewMethodNotSupported(cm, "get"), phase.ErrMissingAPI, phase.ErrMissingAPI},
 		"forbidden":             {"RBAC", apierrors.NewForbidden(cm, "run-1", errors.New("rbac")), phase.ErrForbidden, phase.ErrForbidden},
 		"namespace terminating": {"a type of its own", terminating, phase.ErrNamespaceTerminating, phase.ErrNamespaceTerminating},
 		"quota":                 {"a type of its own", apierrors.NewForbidden(cm, "run-1", errors.New("exceeded quota: q")), phase.ErrQuotaExceeded, phase.ErrQuotaExceeded},

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -19,13 +20,18 @@ const defaultFieldManager = "sheetanchor"
 
 // Object is the phase of one Kubernetes object. Make one with [New] or [NewConfigMap].
 type Object[P ~string] struct {
-	client  dynamic.ResourceInterface
-	what    string // for messages: "configmaps app/run-1"
-	name    string
-	paths   paths
-	sub     []string // subresources of a write
-	manager string
-	fault   error // of the options; every call returns it
+	client      dynamic.ResourceInterface
+	definitions dynamic.ResourceInterface
+	gvr         schema.GroupVersionResource
+	namespaced  bool
+	what        string // for messages: "configmaps app/run-1"
+	name        string
+	fields      Fields
+	used        []field
+	paths       paths
+	sub         []string // subresources of a write
+	manager     string
+	fault       error // of the options; every call returns it
 }
 
 // New returns the phase of the object with this name. The namespace is empty for cluster-wide resources. The object need
@@ -33,7 +39,9 @@ type Object[P ~string] struct {
 func New[P ~string](
 	client dynamic.Interface, gvr schema.GroupVersionResource, namespace, name string, opts Options,
 ) *Object[P] {
-	o := &Object[P]{name: name, what: gvr.Resource + " " + name, manager: opts.FieldManager}
+	o := &Object[P]{
+		gvr: gvr, namespaced: namespace != "", name: name, what: gvr.Resource + " " + name, manager: opts.FieldManager,
+	}
 	if namespace != "" {
 		o.what = gvr.Resource + " " + namespace + "/" + name
 	}
@@ -46,14 +54,17 @@ func New[P ~string](
 	if opts.Fields == (Fields{}) {
 		opts.Fields = VeleroFields()
 	}
-	o.paths, o.fault = opts.Fields.parse(opts.StatusSubresource)
+	o.fields = opts.Fields
+	o.paths, o.used, o.fault = opts.Fields.parse(gvr, opts.StatusSubresource)
 	if client == nil {
 		o.fault = errors.Join(o.fault, fmt.Errorf("%w client: it is nil", phase.ErrInvalid))
 		return o
 	}
-	if name == "" || gvr.Resource == "" {
-		o.fault = errors.Join(o.fault, fmt.Errorf("%w object: resource is %q, name is %q", phase.ErrInvalid, gvr.Resource, name))
+	if name == "" || gvr.Resource == "" || gvr.Version == "" {
+		o.fault = errors.Join(o.fault, fmt.Errorf("%w object: resource is %q, version is %q, name is %q",
+			phase.ErrInvalid, gvr.Resource, gvr.Version, name))
 	}
+	o.definitions = client.Resource(definitions)
 	o.client = client.Resource(gvr)
 	if namespace != "" {
 		o.client = client.Resource(gvr).Namespace(namespace)
@@ -85,40 +96,69 @@ func (o *Object[P]) Get(ctx context.Context) (phase.State[P], error) {
 }
 
 // Update patches the object, if its resourceVersion is still old.Version. If old.Version is empty, it reads the object and
-// compares the phase first.
+// compares phase and UID first; with Fields.Conditions it always reads the object first.
 func (o *Object[P]) Update(ctx context.Context, old phase.State[P], c phase.Change[P]) (phase.State[P], error) {
-	if o.fault != nil {
-		return phase.State[P]{}, fmt.Errorf("update %s: %w", o.what, o.fault)
+	next, err := o.update(ctx, old, c)
+	if err != nil {
+		return next, fmt.Errorf("update %s: %w", o.what, err)
 	}
-	if old.Version == "" {
-		now, err := o.Get(ctx)
+	return next, nil
+}
+
+func (o *Object[P]) update(ctx context.Context, old phase.State[P], c phase.Change[P]) (phase.State[P], error) {
+	if o.fault != nil {
+		return phase.State[P]{}, o.fault
+	}
+	var conditions []any
+	if old.Version == "" || o.paths.conditions != nil {
+		obj, err := o.client.Get(ctx, o.name, metav1.GetOptions{})
 		if err != nil {
+			return phase.State[P]{}, readError(err)
+		}
+		if old.Version, err = o.compare(obj, old, c); err != nil {
 			return phase.State[P]{}, err
 		}
-		if now.Phase != "" && now.Phase != old.Phase {
-			return phase.State[P]{}, fmt.Errorf("update %s: %w: phase is %q, not %q", o.what, phase.ErrConflict, now.Phase, old.Phase)
+		if o.paths.conditions != nil {
+			if conditions, err = o.conditions(obj, c); err != nil {
+				return phase.State[P]{}, err
+			}
 		}
-		old.Version = now.Version
 	}
-	data, err := json.Marshal(o.patch(old, c))
+	patch := o.patch(old, c)
+	if conditions != nil {
+		putAny(patch, o.paths.conditions, conditions)
+	}
+	data, err := json.Marshal(patch)
 	if err != nil {
-		return phase.State[P]{}, fmt.Errorf("update %s: %w: %w", o.what, phase.ErrInvalid, err)
+		return phase.State[P]{}, fmt.Errorf("%w: %w", phase.ErrInvalid, err)
 	}
 	obj, err := o.client.Patch(ctx, o.name, types.MergePatchType, data, metav1.PatchOptions{
 		FieldManager: o.manager, FieldValidation: metav1.FieldValidationStrict,
 	}, o.sub...)
 	if err != nil {
-		return phase.State[P]{}, fmt.Errorf("update %s: %w", o.what, o.writeError(ctx, err))
+		return phase.State[P]{}, o.writeError(ctx, err)
 	}
 	next, err := o.state(obj)
-	switch {
-	case err != nil:
-		return next, fmt.Errorf("update %s: %w", o.what, err)
-	case next.Phase != c.To:
-		return next, fmt.Errorf("update %s: %w: the server dropped the phase %q and has %q: does the resource have the field, "+
-			"and is Options.StatusSubresource right?", o.what, phase.ErrInvalid, c.To, next.Phase)
+	if err == nil && next.Phase != c.To {
+		err = fmt.Errorf("%w: the server dropped the phase %q and has %q: does the resource have the field, "+
+			"and is Options.StatusSubresource right?", phase.ErrInvalid, c.To, next.Phase)
 	}
-	return next, nil
+	return next, err
+}
+
+// compare says whether the object is the expected one, and returns its version. The conflict names who was first.
+func (o *Object[P]) compare(obj *unstructured.Unstructured, old phase.State[P], c phase.Change[P]) (string, error) {
+	now, err := o.state(obj)
+	if err != nil {
+		return "", err
+	}
+	replaced := old.UID != "" && now.UID != old.UID
+	if replaced || old.Version != "" && now.Version != old.Version || now.Phase != "" && now.Phase != old.Phase {
+		return "", &phase.ConflictError{
+			Expected: string(old.Phase), Wanted: string(c.To), Found: string(now.Phase), Owner: now.Owner, Replaced: replaced,
+		}
+	}
+	return now.Version, nil
 }
 
 // writeError tells a missing subresource from a missing object: the server answers both in the same words.

@@ -109,6 +109,7 @@ func TestConfigMapFromNewToFailed(t *testing.T) {
 		want := map[string]string{
 			"note": "keep me", "phase": phase.Failed, "reason": phase.ReasonCanceled, "message": "asked by alice",
 			"owner": "replica-1", "startTimestamp": "2000-01-01T00:00:00Z", "completionTimestamp": "2000-01-01T00:01:30Z",
+			"enteredTimestamp": "2000-01-01T00:01:30Z", "changedTimestamp": "2000-01-01T00:01:30Z",
 		}
 		if diff := cmp.Diff(want, data); diff != "" {
 			t.Errorf("data (-want +got):\n%s", diff)
@@ -228,6 +229,15 @@ func TestUpdateComparesAndSwaps(t *testing.T) {
 		next, err := object.Update(t.Context(), phase.State[myPhase]{Phase: phase.InProgress}, wait)
 		if err != nil || next.Phase != phase.WaitingForPluginOperations {
 			t.Errorf("Update without a version, from the right phase = %+v, %v", next, err)
+		}
+		// P5: another object of the same name.
+		_, err = object.Update(t.Context(), phase.State[myPhase]{Phase: next.Phase, UID: "another"}, wait)
+		if conflict, ok := errors.AsType[*phase.ConflictError](err); !ok || !conflict.Replaced {
+			t.Errorf("Update without a version, of another UID = %v, want a ConflictError with Replaced", err)
+		}
+		memory := phase.NewMemory(phase.State[myPhase]{Phase: phase.New})
+		if _, err := memory.Update(t.Context(), phase.State[myPhase]{Phase: phase.New, UID: "another"}, start); !errors.Is(err, phase.ErrConflict) {
+			t.Errorf("Update of Memory without a version, of another UID = %v, want ErrConflict", err)
 		}
 	})
 }

@@ -3,7 +3,10 @@ package phasekube
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/sheetanchor/sheetanchor/phase"
 )
@@ -32,11 +35,19 @@ type Fields struct {
 	Completed string // RFC 3339, to the second
 	// Finalizing is RFC 3339, to the second, and written only with phase.ApplierOptions.MaxFinalize.
 	Finalizing string
+	// Entered is when the work came into its phase, Changed when it was last changed, in the same phase too: RFC 3339, to the
+	// second. Deadlines of phases count from them, where there is no record.
+	Entered string
+	Changed string
+	// Conditions is a list of metav1.Condition, such as status.conditions, in which phase.Change.Conditions keeps its own,
+	// written together with the phase; entries of other types stay as they are. Their observedGeneration is written with
+	// Options.StatusSubresource only: without it every write of a status is a new generation. It is not read back.
+	Conditions string
 }
 
 // VeleroFields returns the fields of Velero's backups and restores: status.phase, status.failureReason for reason and
-// message, status.startTimestamp and status.completionTimestamp. They have none for the owner and
-// for the start of finalizing; an annotation can keep these.
+// message, status.startTimestamp and status.completionTimestamp. They have none for the
+// owner, the start of finalizing, the times of the phase and conditions; annotations can keep all but conditions.
 func VeleroFields() Fields {
 	return Fields{
 		Phase: "status.phase", Message: "status.failureReason",
@@ -44,25 +55,38 @@ func VeleroFields() Fields {
 	}
 }
 
-// ConfigMapFields returns the keys of [NewConfigMap]: phase, reason, message, owner, startTimestamp, completionTimestamp and
-// finalizingTimestamp in data.
+// ConfigMapFields returns the keys of [NewConfigMap]: phase, reason, message, owner, startTimestamp, completionTimestamp,
+// finalizingTimestamp, enteredTimestamp and changedTimestamp in data.
 func ConfigMapFields() Fields {
 	return Fields{
 		Phase: "data.phase", Reason: "data.reason", Message: "data.message", Owner: "data.owner",
 		Started: "data.startTimestamp", Completed: "data.completionTimestamp", Finalizing: "data.finalizingTimestamp",
+		Entered: "data.enteredTimestamp", Changed: "data.changedTimestamp",
 	}
 }
 
+// conditionsField is the name of Fields.Conditions.
+const conditionsField = "Conditions"
+
 // paths are Fields taken apart; nil where there is no path.
 type paths struct {
-	phase, reason, message, owner, started, completed, finalizing []string
+	phase, reason, message, owner, started, completed, finalizing, entered, changed, conditions []string
 }
 
-func (f Fields) parse(statusOnly bool) (paths, error) {
+// field is one of Fields that has a path.
+type field struct {
+	name  string
+	path  string
+	names []string
+}
+
+// parse takes the paths apart. The fields are returned in the order of Fields.
+func (f Fields) parse(gvr schema.GroupVersionResource, statusOnly bool) (paths, []field, error) {
 	var p paths
+	var used []field
 	var faults []error
 	seen := map[string]string{}
-	for _, field := range []struct {
+	for _, at := range []struct {
 		name, path string
 		to         *[]string
 	}{
@@ -73,26 +97,50 @@ func (f Fields) parse(statusOnly bool) (paths, error) {
 		{"Started", f.Started, &p.started},
 		{"Completed", f.Completed, &p.completed},
 		{"Finalizing", f.Finalizing, &p.finalizing},
+		{"Entered", f.Entered, &p.entered},
+		{"Changed", f.Changed, &p.changed},
+		{conditionsField, f.Conditions, &p.conditions},
 	} {
-		if field.path == "" {
-			if field.name == "Phase" {
+		if at.path == "" {
+			if at.name == "Phase" {
 				faults = append(faults, fmt.Errorf("%w option Fields.Phase: it is empty", phase.ErrInvalid))
 			}
 			continue
 		}
-		names, err := split(field.path)
-		if err == nil && statusOnly && names[0] != "status" {
-			err = errors.New("the status subresource does not write it")
-		}
+		names, err := split(at.path)
 		if err == nil {
-			err = clash(seen, field.name, names)
+			err = errors.Join(fits(at.name, names, gvr, statusOnly), clash(seen, at.name, names))
 		}
 		if err != nil {
-			faults = append(faults, fmt.Errorf("%w option Fields.%s %q: %w", phase.ErrInvalid, field.name, field.path, err))
+			faults = append(faults, fmt.Errorf("%w option Fields.%s %q: %w", phase.ErrInvalid, at.name, at.path, err))
 		}
-		*field.to = names
+		*at.to = names
+		used = append(used, field{name: at.name, path: at.path, names: names})
 	}
-	return p, errors.Join(faults...)
+	return p, used, errors.Join(faults...)
+}
+
+// configMapKey is what the server takes for a key of a ConfigMap's data.
+var configMapKey = regexp.MustCompile(`^[-._a-zA-Z0-9]{1,253}$`)
+
+// fits says whether the field can be kept at the place.
+func fits(name string, names []string, gvr schema.GroupVersionResource, statusOnly bool) error {
+	top := names[0]
+	configMap := gvr.Group == "" && gvr.Resource == "configmaps"
+	switch {
+	case statusOnly && top != "status":
+		return errors.New("the status subresource does not write it")
+	case top == "metadata" && name == conditionsField:
+		return errors.New("a list cannot be kept there")
+	case top == "metadata" && names[1] == "labels" && name != "Phase" && name != "Reason" && name != "Owner":
+		return errors.New("a label cannot hold times and free text")
+	case configMap && name == conditionsField:
+		return errors.New("a ConfigMap holds texts only")
+	case configMap && top != "metadata" && (len(names) != 2 || top != "data" || !configMapKey.MatchString(names[1])):
+		return errors.New("a ConfigMap has only data.KEY, and labels and annotations")
+	default:
+		return nil
+	}
 }
 
 // split takes a path apart at its dots.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/sheetanchor/sheetanchor/phase"
 	"github.com/sheetanchor/sheetanchor/phase/phasekube"
@@ -28,6 +29,13 @@ func TestBadOptions(t *testing.T) {
 		"one place twice":    {"one would overwrite the other", phasekube.Fields{Phase: "status.phase", Owner: "status.phase"}, "Fields.Owner"},
 		"one in the other":   {"a text holds no fields", phasekube.Fields{Phase: "status.phase", Message: "status.phase.text"}, "Fields.Message"},
 		"around the other":   {"a text holds no fields", phasekube.Fields{Phase: "status.phase", Completed: "status"}, "Fields.Completed"},
+		"a nested key":       {"a ConfigMap holds texts", phasekube.Fields{Phase: "data.state.phase"}, "Fields.Phase"},
+		"a key with a slash": {"the server refuses it", phasekube.Fields{Phase: "data.state/phase"}, "Fields.Phase"},
+		"a status":           {"a ConfigMap has none", phasekube.Fields{Phase: "status.phase"}, "Fields.Phase"},
+		"a time in a label":  {"the server refuses it", phasekube.Fields{Phase: "data.phase", Started: "metadata.labels.started"}, "Fields.Started"},
+		"a text in a label":  {"the server refuses most", phasekube.Fields{Phase: "data.phase", Message: "metadata.labels.why"}, "Fields.Message"},
+		"a list in a map":    {"a ConfigMap holds texts", phasekube.Fields{Phase: "data.phase", Conditions: "data.conditions"}, "Fields.Conditions"},
+		"a list in metadata": {"an annotation is a text", phasekube.Fields{Phase: "data.phase", Conditions: "metadata.annotations.all"}, "Fields.Conditions"},
 		"two faults at once": {"all are named", phasekube.Fields{Reason: "kind"}, "Fields.Reason"},
 	}
 	for name, tc := range tests {
@@ -53,8 +61,9 @@ func TestBadOptions(t *testing.T) {
 		t.Errorf("a label through the status subresource: %v, want ErrInvalid that names Fields.Owner", err)
 	}
 	for name, object := range map[string]*phasekube.Object[myPhase]{
-		"client": phasekube.NewConfigMap[myPhase](nil, "app", "run-1"),
-		"name":   phasekube.NewConfigMap[myPhase](newFake(t), "app", ""),
+		"version": phasekube.New[myPhase](newFake(t), schema.GroupVersionResource{Group: "example.dev", Resource: "runs"}, "app", "run-1", phasekube.Options{}),
+		"client":  phasekube.NewConfigMap[myPhase](nil, "app", "run-1"),
+		"name":    phasekube.NewConfigMap[myPhase](newFake(t), "app", ""),
 	} {
 		if _, err := object.Get(t.Context()); !errors.Is(err, phase.ErrInvalid) || !strings.Contains(err.Error(), name) {
 			t.Errorf("without %s: %v, want ErrInvalid that names it", name, err)

@@ -20,14 +20,14 @@ func TestTextIsNoReason(t *testing.T) {
 		written       string
 		reason, ended string
 	}{
-		"cancel in a text":      {phase.EventFinalizePartiallyFailed, "Canceled: the upstream closed the stream", ": Canceled: the upstream closed the stream", "", phase.PartiallyFailed},
-		"cancel as a text":      {phase.EventFinalizePartiallyFailed, "Canceled", ": Canceled", "", phase.PartiallyFailed},
-		"cancel behind a space": {phase.EventFinalizePartiallyFailed, " \tCanceled: eof", ": Canceled: eof", "", phase.PartiallyFailed},
-		"fatal in a text":       {phase.EventFinalizePartiallyFailed, "FatalError: disk", ": FatalError: disk", "", phase.PartiallyFailed},
-		"store in a text":       {phase.EventFinalizePartiallyFailed, "StoreUnavailable: bucket", ": StoreUnavailable: bucket", "", phase.PartiallyFailed},
-		"a text twice":          {phase.EventFinalizePartiallyFailed, ": Canceled: eof", ": Canceled: eof", "", phase.PartiallyFailed},
+		"cancel in a text":      {phase.EventFinalizePartiallyFailed, "Canceled: the upstream closed the stream", "Unspecified: Canceled: the upstream closed the stream", "Unspecified", phase.PartiallyFailed},
+		"cancel as a text":      {phase.EventFinalizePartiallyFailed, "Canceled", "Unspecified: Canceled", "Unspecified", phase.PartiallyFailed},
+		"cancel behind a space": {phase.EventFinalizePartiallyFailed, " \tCanceled: eof", "Unspecified: Canceled: eof", "Unspecified", phase.PartiallyFailed},
+		"fatal in a text":       {phase.EventFinalizePartiallyFailed, "FatalError: disk", "Unspecified: FatalError: disk", "Unspecified", phase.PartiallyFailed},
+		"store in a text":       {phase.EventFinalizePartiallyFailed, "StoreUnavailable: bucket", "Unspecified: StoreUnavailable: bucket", "Unspecified", phase.PartiallyFailed},
+		"a text twice":          {phase.EventFinalizePartiallyFailed, ": Canceled: eof", "Unspecified: Canceled: eof", "Unspecified", phase.PartiallyFailed},
 		"another reason":        {phase.EventFinalizePartiallyFailed, "Timeout: 4h", "Timeout: 4h", "Timeout", phase.PartiallyFailed},
-		"plain":                 {phase.EventFinalizePartiallyFailed, "two are gone", "two are gone", "", phase.PartiallyFailed},
+		"plain":                 {phase.EventFinalizePartiallyFailed, "two are gone", "Unspecified: two are gone", "Unspecified", phase.PartiallyFailed},
 		"a text in success":     {phase.EventFinalize, "Canceled: was not", ": Canceled: was not", "", phase.Completed},
 		"our cancel":            {phase.EventCancel, "FatalError: by alice", "Canceled: FatalError: by alice", phase.ReasonCanceled, phase.Failed},
 		"our fatal error":       {phase.EventFatal, "Canceled: by the peer", "FatalError: Canceled: by the peer", phase.ReasonFatal, phase.Failed},
