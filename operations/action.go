@@ -52,7 +52,8 @@ type Action interface {
 	// Progress says how far the operation is. An error means that it could not be found out now: it is asked again,
 	// within a budget; [Permanent] says that asking again is useless, and ends the operation as failed.
 	Progress(ctx context.Context, operationID string) (Progress, error)
-	// Cancel asks the operation to stop and does not wait for it; Progress tells when it has. Canceling an operation
+	// Cancel asks the operation to stop and does not wait for it; Progress, which is called next, tells when it has.
+	// Work that ends well before it could be stopped is best told as completed. Canceling an operation
 	// that has ended, or was canceled, is no error. An error means that the request did not arrive: it is repeated.
 	Cancel(ctx context.Context, operationID string) error
 }

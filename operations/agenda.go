@@ -14,42 +14,38 @@ type agenda struct {
 	queues  map[string][]string // IDs of operations that are due, by action, the longest due first
 }
 
-// appointment is one operation's place among those that wait. It counts while it has the operation's last turn.
-type appointment struct {
-	at   time.Time
-	id   string
-	turn int
-}
-
 // plan puts the operation where it is due now, in place of any other place it has among those that wait.
-func (s *step) plan(op Operation) {
+func (s *step) plan(op *Operation, now instant) {
 	t := s.track.ops[op.ID]
-	t.turn++
-	if t.waiting || op.Status.Phase.IsTerminal() {
-		return
+	switch {
+	case t.waiting || op.Status.Phase.IsTerminal():
+		if t.place > 0 {
+			heap.Remove(&s.agenda.waiting, t.place-1)
+		}
+	case t.place > 0:
+		t.at = s.dueAt(op, now)
+		heap.Fix(&s.agenda.waiting, t.place-1)
+	default:
+		t.at = s.dueAt(op, now)
+		heap.Push(&s.agenda.waiting, t)
 	}
-	heap.Push(&s.agenda.waiting, appointment{at: s.dueAt(op), id: op.ID, turn: t.turn})
 }
 
 // due takes out one operation that is due.
-func (a *agenda) due(now time.Time, ops map[string]*opTrack) (id string, ok bool) {
-	if at, ok := a.first(ops); !ok || at.After(now) {
+func (a *agenda) due(now time.Time) (id string, ok bool) {
+	if at, ok := a.first(); !ok || at.After(now) {
 		return "", false
 	}
-	next, _ := heap.Pop(&a.waiting).(appointment)
+	next, _ := heap.Pop(&a.waiting).(*opTrack)
 	return next.id, true
 }
 
 // first returns when the first operation that waits is due.
-func (a *agenda) first(ops map[string]*opTrack) (at time.Time, ok bool) {
-	for len(a.waiting) > 0 {
-		next := a.waiting[0]
-		if t := ops[next.id]; t != nil && t.turn == next.turn {
-			return next.at, true
-		}
-		heap.Pop(&a.waiting)
+func (a *agenda) first() (at time.Time, ok bool) {
+	if len(a.waiting) == 0 {
+		return time.Time{}, false
 	}
-	return time.Time{}, false
+	return a.waiting[0].at, true
 }
 
 // ready lines up an operation that is due.
@@ -74,8 +70,8 @@ func (a *agenda) next(action string) (id string, ok bool) {
 	return queue[0], true
 }
 
-// dueHeap is a heap by time, and by ID at the same time.
-type dueHeap []appointment
+// dueHeap is a heap by time, and by ID at the same time. Each element knows its place.
+type dueHeap []*opTrack
 
 func (h dueHeap) Len() int { return len(h) }
 
@@ -86,17 +82,22 @@ func (h dueHeap) Less(i, j int) bool {
 	return h[i].id < h[j].id
 }
 
-func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i+1, j+1
+}
 
 func (h *dueHeap) Push(x any) {
-	if a, ok := x.(appointment); ok {
-		*h = append(*h, a)
+	if t, ok := x.(*opTrack); ok {
+		*h = append(*h, t)
+		t.place = len(*h)
 	}
 }
 
 func (h *dueHeap) Pop() any {
 	old := *h
 	last := old[len(old)-1]
+	old[len(old)-1], last.place = nil, 0
 	*h = old[:len(old)-1]
 	return last
 }

@@ -70,3 +70,35 @@ func write(ctx context.Context, s Store, name string, data []byte, old string) (
 	}
 	return "", err
 }
+
+// remove removes a document; a panic of the store is an error, and a store that cannot is one too.
+func remove(ctx context.Context, s Store, name, old string) error {
+	r, ok := s.(Remover)
+	if !ok {
+		return fmt.Errorf("remove %s: %w by this store", name, errors.ErrUnsupported)
+	}
+	return contain(func() error { return r.Remove(ctx, name, old) })
+}
+
+// capabilities returns what a store promises; one that panics promises nothing.
+func capabilities(s Store) (c Capabilities) {
+	if err := contain(func() error { c = s.Capabilities(); return nil }); err != nil {
+		return Capabilities{}
+	}
+	return c
+}
+
+// isNil reports whether there is no store: none was given, or one of this package's that its constructor did not make.
+func isNil(s Store) bool {
+	switch s := s.(type) {
+	case nil:
+		return true
+	case *FileStore:
+		return s == nil || s.fs == nil
+	case *MemoryStore:
+		return s == nil
+	case *WriteOnceStore:
+		return s == nil || s.working == nil
+	}
+	return false
+}

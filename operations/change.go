@@ -2,6 +2,7 @@ package operations
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -12,7 +13,7 @@ func (m *Map) Load(ctx context.Context, key Key) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	defer t.end()
+	defer t.end(ctx)
 	st, err := m.read(ctx, key)
 	if err != nil {
 		return Record{}, fmt.Errorf("load operations of %s: %w", key, err)
@@ -41,7 +42,7 @@ func (m *Map) replace(ctx context.Context, rec Record, durable bool) (Record, er
 	if err != nil {
 		return Record{}, err
 	}
-	defer t.end()
+	defer t.end(ctx)
 	if t.state == nil && rec.base != nil {
 		return Record{}, &ConflictError{Key: rec.Key, Reason: "the record was read before the key was evicted"}
 	}
@@ -95,6 +96,9 @@ func (t *turn) put(ctx context.Context, list List, durable bool) error {
 // unwritten, the store is written before Update returns; when the store fails, the map stays as it was. fn runs in the
 // key's turn: it must be quick and must not call the map for the same key.
 func (m *Map) Update(ctx context.Context, key Key, fn func(*List) error) (Record, error) {
+	if fn == nil {
+		return Record{}, fmt.Errorf("update operations of %s: the function is nil", key)
+	}
 	return m.update(ctx, key, func(l *List) (bool, error) { return true, fn(l) })
 }
 
@@ -104,7 +108,7 @@ func (m *Map) update(ctx context.Context, key Key, fn func(*List) (durable bool,
 	if err != nil {
 		return Record{}, err
 	}
-	defer t.end()
+	defer t.end(ctx)
 	st, err := t.open(ctx)
 	if err != nil {
 		return Record{}, err
@@ -132,7 +136,7 @@ func (m *Map) Upload(ctx context.Context, key Key) error {
 	if err != nil {
 		return err
 	}
-	defer t.end()
+	defer t.end(ctx)
 	if t.state == nil || t.state.completed {
 		return nil
 	}
@@ -147,6 +151,9 @@ func (m *Map) Upload(ctx context.Context, key Key) error {
 // returns, as a [CompletedError]. It returns the summary, again when it is called again. While operations run it is a
 // [RunningError] and the key stays open. A key without document has nothing to write and can be completed.
 //
+// On a [Finisher], such as a [WriteOnceStore], the document is finished before the key is closed: one that is finished
+// already must have the same operations, or it is a [ConflictError]. A key without document has nothing to finish.
+//
 // Neither is decided by an old answer: Complete reads the store once and takes over what another process wrote. Only
 // when nothing runs and something is unwritten it does not, since that write is a [ConflictError] then.
 func (m *Map) Complete(ctx context.Context, key Key) (Summary, error) {
@@ -154,7 +161,7 @@ func (m *Map) Complete(ctx context.Context, key Key) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	defer t.end()
+	defer t.end(ctx)
 	st := t.state
 	switch {
 	case st == nil:
@@ -178,6 +185,34 @@ func (m *Map) Complete(ctx context.Context, key Key) (Summary, error) {
 			return Summary{}, err
 		}
 	}
+	if err := t.finish(ctx); err != nil {
+		return Summary{}, err
+	}
 	t.commit(&state{rev: new(revision), exists: t.state.exists, version: t.state.version, completed: true, summary: sum})
 	return sum, nil
+}
+
+// finish stores the document for good, on a store that keeps such documents apart.
+func (t *turn) finish(ctx context.Context) error {
+	store, ok := t.m.store.(Finisher)
+	list := t.state.list
+	if !ok || !t.state.exists {
+		return nil
+	}
+	data, err := t.m.encode(t.key, list)
+	if err == nil {
+		err = contain(func() error {
+			return store.Finish(ctx, t.m.form.FileName(t.key.Name), data, func(found []byte) bool {
+				other, err := t.m.form.decode(t.key, found, t.m.opts.MaxBytes)
+				return err == nil && other.Equal(list)
+			})
+		})
+	}
+	switch {
+	case errors.Is(err, ErrConflict):
+		return &ConflictError{Key: t.key, Reason: "another document was finished", Err: err}
+	case err != nil:
+		return fmt.Errorf("finish operations of %s: %w", t.key, err)
+	}
+	return nil
 }

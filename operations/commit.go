@@ -117,11 +117,15 @@ func (s *step) takeOver(ctx context.Context) error {
 	for _, ref := range rec.List.ops {
 		if s.isNews(*ref) {
 			told = append(told, ref.clone())
+			if t := s.track.ops[ref.ID]; t != nil {
+				t.progressed(s.track.heard)
+			}
 		}
 	}
 	s.see(rec)
 	s.tell(ctx, told)
-	for _, op := range s.ops {
+	for i := range s.ops {
+		op := &s.ops[i]
 		if old, known := before.Get(op.ID); op.Status.CancelRequested != nil && (!known || old.Status.CancelRequested == nil) {
 			s.makeDue(op)
 		}

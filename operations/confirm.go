@@ -12,7 +12,7 @@ func (m *Map) confirm(ctx context.Context, key Key) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	defer t.end()
+	defer t.end(ctx)
 	switch {
 	case t.state == nil:
 		_, err = t.load(ctx)

@@ -27,24 +27,37 @@
 // nothing. It must not trust what it read before when it gains ownership again: [Map.EvictAll]. On a store that cannot
 // write conditionally this does not hold: [Map.Unfenced].
 //
+// A hook of the map is told of each change, so that progress can be shown without reading the store: [MapHooks].
+//
 // [Map.Complete] and the [Poller] do not stop at what the map remembers: they read the store before they say that
 // nothing runs, and take over what another process wrote there, so that no conflict and no old answer holds them up.
 // What was put and is not stored stays on top of it where the other process changed nothing; of two changes the stored
 // one counts, unless only the other is an end. An operation that has ended in the store stays as it ended. A document
 // that was there and is gone is a conflict, not an empty list.
 //
+// A record whose owner has ended long ago can be removed: [Map.Remove].
+//
 // A document of an owner of another UID is [ErrForeignRecord], and one that cannot be read is [ErrMalformed]; neither
-// is ever overwritten. Because Velero's file names hold only the owner's name, one store belongs to one namespace.
+// is ever overwritten; [Map.LoadLenient] returns what can be read of a damaged one. Because Velero's file names hold only
+// the owner's name, one store belongs to one namespace.
+//
+// # Stores
+//
+// A [Store] keeps whole documents and says which conditions it checks. Here are one in memory, one in a directory
+// ([FileStore]), and one made of two for places where nothing may be written twice ([WriteOnceStore]); package
+// configmapstore keeps documents in ConfigMaps. Any bucket with conditional puts fits: If-None-Match to create, If-Match to
+// replace, the ETag as version. Package operationstest checks a store, wherever it is.
 //
 // # How operations end
 //
 // An operation ends as Completed, Failed, Canceled or Abandoned, and then never changes its phase. A phase that is not
 // known counts as running. Abandoned is not Failed: the operation was asked to stop and did not confirm it in time, so
-// that nobody knows whether it still runs. Velero reads Canceled and Abandoned as Failed.
+// that nobody knows whether it still runs. Velero knows neither: both stand in the file as its phase Failed, with the real
+// one in the key "sheetanchor" beside it, which Velero ignores. A Velero that rewrites the file leaves plain Failed.
 //
 // The poller ends an operation when its action says that it has ended, or says [Permanent], or when there is no such
 // action. It asks an operation to stop when its deadline is over, when it gave nothing but errors for the error budget,
-// or when [Poller.Cancel] was called; then the action's word still decides, for the grace time: an operation that
+// when its parent ended without a result, or when [Poller.Cancel] was called; then the action's word still decides, for the grace time: an operation that
 // completes all the same is completed. The request to stop is in the record and survives a restart, and the grace time
 // counts from it.
 //

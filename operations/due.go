@@ -1,8 +1,8 @@
 package operations
 
 import (
+	"context"
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -14,80 +14,67 @@ func (s *step) limit(action string) int {
 	return s.p.opts.Concurrency
 }
 
-// born returns when the operation's age begins. A time that had not come yet when the operation was first seen, of
-// another clock, is not believed.
-func (s *step) born(op Operation) time.Time {
-	seen := s.track.ops[op.ID].seen
-	if at := op.Status.Created; at != nil && at.Before(seen) {
-		return *at
-	}
-	return seen
-}
-
-// askedAt returns when the operation was asked to stop, nil when it was not. The record keeps whole seconds: a request
-// of this very second, or of the future, counts from when it was seen.
-func (s *step) askedAt(op Operation) *time.Time {
-	at, seen := op.Status.CancelRequested, s.track.ops[op.ID].asked
-	if at != nil && seen.Before(at.Add(time.Second)) {
-		return &seen
-	}
-	return at
-}
-
-// graceOver reports whether the operation was asked to stop so long ago that nobody waits for it any more.
-func (s *step) graceOver(op Operation) bool {
-	at := s.askedAt(op)
-	return at != nil && !s.p.opts.Clock().Before(at.Add(s.p.opts.CancelGrace))
-}
-
 // schedule sets when to ask next.
-func (s *step) schedule(op Operation, q question) {
-	d := s.p.opts.interval(s.p.opts.Clock().Sub(s.born(op)))
+func (s *step) schedule(op *Operation, q question) {
+	now := s.p.now()
+	d := s.p.opts.interval(s.age(op, now))
 	if s.p.opts.Jitter > 0 && q.many == nil {
 		d += time.Duration(rand.Float64() * s.p.opts.Jitter * float64(d))
 	}
-	s.track.ops[op.ID].due = time.Now().Add(d)
-	s.plan(op)
+	s.track.ops[op.ID].due = now.own.Add(d)
+	s.plan(op, now)
 }
 
 // dueAt returns when the operation needs attention: its next question, or the end of a time it was given.
-func (s *step) dueAt(op Operation) time.Time {
-	end := s.born(op).Add(s.p.opts.Deadline)
-	if at := s.askedAt(op); at != nil {
-		end = at.Add(s.p.opts.CancelGrace)
+func (s *step) dueAt(op *Operation, now instant) time.Time {
+	left := s.p.opts.Deadline - s.age(op, now)
+	if ago, ok := s.asked(op, now); ok {
+		left = s.p.opts.CancelGrace - ago
 	}
 	due := s.track.ops[op.ID].due
-	if byEnd := time.Now().Add(end.Sub(s.p.opts.Clock())); byEnd.Before(due) {
-		return byEnd
+	if end := now.own.Add(left); end.Before(due) {
+		return end
 	}
 	return due
 }
 
-// untilDue returns the time to the next question that may become due; after the last one only answers matter.
-func (s *step) untilDue() time.Duration {
+// untilDue returns the time to the next question that may become due; after the last one, and when ctx has ended, only
+// answers matter.
+func (s *step) untilDue(ctx context.Context) time.Duration {
 	d := time.Until(s.until)
-	if at, ok := s.agenda.first(s.track.ops); ok {
-		d = min(d, time.Until(at))
+	if d <= 0 || ctx.Err() != nil {
+		return s.p.opts.CallTimeout
 	}
-	if time.Until(s.until) <= 0 {
-		d = s.p.opts.CallTimeout
+	if at, ok := s.agenda.first(); ok {
+		d = min(d, time.Until(at))
 	}
 	return d
 }
 
 // next returns when the next Step has something to do.
 func (s *step) next() time.Duration {
-	var waits []time.Duration
-	for _, op := range s.ops {
-		if !op.Status.Phase.IsTerminal() {
-			waits = append(waits, time.Until(s.dueAt(op)))
+	now := s.p.now()
+	var at time.Time
+	earliest := func(t time.Time) {
+		if at.IsZero() || t.Before(at) {
+			at = t
+		}
+	}
+	for i := range s.ops {
+		op := &s.ops[i]
+		if op.Status.Phase.IsTerminal() {
+			continue
+		}
+		earliest(s.dueAt(op, now))
+		if t := s.track.ops[op.ID]; !t.stalled && op.Status.CancelRequested == nil {
+			earliest(t.moved.Add(s.p.opts.StallWindow))
 		}
 	}
 	if s.track.dirty {
-		waits = append(waits, time.Until(s.track.wrote.Add(s.p.opts.WriteInterval)))
+		earliest(s.track.wrote.Add(s.p.opts.WriteInterval))
 	}
-	if len(waits) == 0 { // only a write that failed is left
+	if at.IsZero() { // only a write that failed is left
 		return s.p.opts.Slow
 	}
-	return max(slices.Min(waits), time.Millisecond)
+	return max(at.Sub(now.own), time.Millisecond)
 }

@@ -12,27 +12,39 @@ const maxYear = 9999
 
 // newEntry returns a private copy of op in the form in which the document keeps it, or why it cannot be kept.
 func newEntry(op Operation) (*Operation, error) {
-	if op.ID == "" {
-		return nil, fmt.Errorf("operation of action %q on %s %q: %w: no ID", op.Action, op.Resource.Resource, op.Resource.Name, ErrMalformed)
-	}
 	op = op.clone()
-	names := append([]ResourceID{op.Resource}, op.PostItems...)
-	valid := utf8.ValidString(op.ID) && utf8.ValidString(op.Action)
-	for _, n := range names {
-		valid = valid && utf8.ValidString(n.Group) && utf8.ValidString(n.Resource) && utf8.ValidString(n.Namespace) && utf8.ValidString(n.Name)
+	if err := op.check(); err != nil {
+		return nil, err
+	}
+	return &op, nil
+}
+
+// check brings a private operation into the form in which the document keeps it, or says why it cannot be kept.
+func (o *Operation) check() error {
+	if o.ID == "" {
+		return fmt.Errorf("operation of action %q on resource %q %q: %w: no ID", o.Action, o.Resource.Resource, o.Resource.Name, ErrMalformed)
+	}
+	valid := utf8.ValidString(o.ID) && utf8.ValidString(o.Action) && utf8.ValidString(o.Parent) && o.Resource.isText()
+	for i := range o.PostItems {
+		valid = valid && o.PostItems[i].isText()
 	}
 	if !valid {
-		return nil, fmt.Errorf("operation %q: %w: a name is not UTF-8", op.ID, ErrMalformed)
+		return fmt.Errorf("operation %q: %w: a name is not UTF-8", o.ID, ErrMalformed)
 	}
-	st := &op.Status
-	for _, t := range []*time.Time{st.Created, st.Started, st.Updated, st.CancelRequested} {
+	st := &o.Status
+	for _, t := range [...]*time.Time{st.Created, st.Started, st.Updated, st.CancelRequested} {
 		if t != nil && (t.Year() < 0 || t.Year() > maxYear) {
-			return nil, fmt.Errorf("operation %q: %w: a time is in year %d", op.ID, ErrMalformed, t.Year())
+			return fmt.Errorf("operation %q: %w: a time is in year %d", o.ID, ErrMalformed, t.Year())
 		}
 	}
 	st.Phase = Phase(text(string(st.Phase)))
 	st.Error, st.Units, st.Description, st.CancelReason = text(st.Error), text(st.Units), text(st.Description), text(st.CancelReason)
-	return &op, nil
+	return nil
+}
+
+// isText reports whether every name is UTF-8.
+func (r *ResourceID) isText() bool {
+	return utf8.ValidString(r.Group) && utf8.ValidString(r.Resource) && utf8.ValidString(r.Namespace) && utf8.ValidString(r.Name)
 }
 
 // text returns s as JSON keeps it: bytes that are not UTF-8 replaced.

@@ -9,3 +9,17 @@ func PollerKeys(p *Poller) int {
 	defer p.mu.Unlock()
 	return len(p.keys)
 }
+
+// Object and Array find where the parts of a JSON text stand, ValueEnd where its first value ends.
+var (
+	Object   = object
+	Array    = array
+	ValueEnd = valueEnd
+)
+
+// MapKeys returns how many keys the map knows.
+func MapKeys(m *Map) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.entries)
+}

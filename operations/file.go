@@ -43,7 +43,7 @@ type FileStore struct {
 	made map[string]struct{} // directories that are known to be durable
 }
 
-var _ Store = (*FileStore)(nil)
+var _ Remover = (*FileStore)(nil)
 
 // NewFileStore returns a store in dir, which is made if it is missing. It returns an error that names dir when that is
 // a file or cannot be written, and one that is [errors.ErrUnsupported] on a platform without flock.
@@ -108,6 +108,14 @@ func (s *FileStore) probe() error {
 	return errors.Join(atomicfile.Write(s.fs, name+"ed", nil), held.Close())
 }
 
+// check returns an error when there can be no such call.
+func (s *FileStore) check(ctx context.Context, verb, name string) error {
+	if isNil(s) {
+		return fmt.Errorf("%s %s: %w", verb, name, errNotMade)
+	}
+	return checkCall(ctx, verb, name)
+}
+
 // Capabilities implements [Store]: both.
 func (s *FileStore) Capabilities() Capabilities {
 	return Capabilities{ConditionalCreate: true, ConditionalReplace: true}
@@ -115,7 +123,7 @@ func (s *FileStore) Capabilities() Capabilities {
 
 // Read implements [Store].
 func (s *FileStore) Read(ctx context.Context, name string) (data []byte, version string, err error) {
-	if err := checkCall(ctx, "read", name); err != nil {
+	if err := s.check(ctx, "read", name); err != nil {
 		return nil, "", err
 	}
 	data, err = s.fs.ReadFile(s.path(name), s.opts.MaxBytes)
@@ -144,24 +152,55 @@ func (s *FileStore) present() error {
 
 // Write implements [Store].
 func (s *FileStore) Write(ctx context.Context, name string, data []byte, old string) (version string, err error) {
-	if err := checkCall(ctx, "write", name); err != nil {
+	if err := s.check(ctx, "write", name); err != nil {
 		return "", err
 	}
 	if int64(len(data)) > s.opts.MaxBytes {
 		return "", fmt.Errorf("write %s: %w: more than %d bytes", name, ErrTooLarge, s.opts.MaxBytes)
 	}
-	held, err := atomicfile.Lock(ctx, s.fs, s.lockPath(name), s.opts.LockInterval)
-	if err != nil {
-		return "", fmt.Errorf("write %s: %w", name, err)
-	}
-	err = s.replace(ctx, name, data, old)
-	if cerr := held.Close(); cerr != nil && err == nil {
-		err = fmt.Errorf("%w: unlock: %w", ErrUnknownOutcome, cerr)
-	}
-	if err != nil {
+	if err := s.locked(ctx, name, func() error { return s.replace(ctx, name, data, old) }); err != nil {
 		return "", fmt.Errorf("write %s: %w", name, err)
 	}
 	return hash(data), nil
+}
+
+// Remove implements [Remover]. The directory of the document and its lock stay.
+func (s *FileStore) Remove(ctx context.Context, name, old string) error {
+	if err := s.check(ctx, "remove", name); err != nil {
+		return err
+	}
+	err := s.locked(ctx, name, func() error {
+		switch _, current, err := s.Read(ctx, name); {
+		case err != nil:
+			return err
+		case current != old:
+			return ErrConflict
+		}
+		if err := s.fs.Remove(s.path(name)); err != nil {
+			return err
+		}
+		if err := s.fs.SyncDir(filepath.Dir(s.path(name))); err != nil {
+			return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", name, err)
+	}
+	return nil
+}
+
+// locked calls fn with the lock of the document.
+func (s *FileStore) locked(ctx context.Context, name string, fn func() error) error {
+	held, err := atomicfile.Lock(ctx, s.fs, s.lockPath(name), s.opts.LockInterval)
+	if err != nil {
+		return err
+	}
+	err = fn()
+	if cerr := held.Close(); cerr != nil && err == nil {
+		err = fmt.Errorf("%w: unlock: %w", ErrUnknownOutcome, cerr)
+	}
+	return err
 }
 
 // replace writes the document if it is the one that old names. The caller holds its lock.

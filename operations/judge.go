@@ -25,14 +25,14 @@ func (e *edit) apply(st Status) Status {
 	if st.Phase.IsTerminal() {
 		return st
 	}
+	if e.reason != "" && st.CancelRequested == nil { // first, as the answer can be the confirmation
+		st.CancelRequested, st.CancelReason = stored(&e.requestedAt), short(e.reason)
+	}
 	if e.progress != nil {
 		st = answered(st, *e.progress, e.at)
 	}
 	if st.Phase.IsTerminal() {
 		return st
-	}
-	if e.reason != "" && st.CancelRequested == nil {
-		st.CancelRequested, st.CancelReason = stored(&e.requestedAt), short(e.reason)
 	}
 	if e.end != "" {
 		st.Phase, st.Error = e.end, short(e.detail)
@@ -67,7 +67,7 @@ func answered(st Status, p Progress, now time.Time) Status {
 		if st.Updated == nil || p.Updated.After(*st.Updated) {
 			st.Updated = &p.Updated
 		}
-	case !st.Equal(old):
+	case !st.Equal(old) && (st.Updated == nil || now.After(*st.Updated)):
 		st.Updated = &now
 	}
 	return st

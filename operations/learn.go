@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/go-logr/logr"
 )
 
 // judge turns answers into edits.
-func (s *step) judge(a answers) {
+func (s *step) judge(ctx context.Context, a answers) {
+	s.called(ctx, a.calls)
 	s.flying[a.name]--
 	s.total--
 	for _, id := range a.ids {
@@ -22,13 +21,16 @@ func (s *step) judge(a answers) {
 		if op == nil { // somebody else ended it
 			continue
 		}
-		s.schedule(*op, a.question)
+		s.schedule(op, a.question)
 		if a.cancel {
 			s.stopped(op, t, a.cancelErr)
 		}
 		s.learn(op, t, a.results[id])
-		if !op.Status.Phase.IsTerminal() && s.graceOver(*op) {
+		if !op.Status.Phase.IsTerminal() && s.graceOver(op) {
 			s.abandon(op, t.lastErr, t.odd)
+		}
+		if op = s.running(id); op != nil && !a.cancel && s.mustStop(op) { // it was asked to stop meanwhile
+			s.makeDue(op)
 		}
 	}
 }
@@ -48,7 +50,7 @@ func (s *step) stopped(op *Operation, t *opTrack, err error) {
 		return
 	}
 	t.lastErr = fmt.Errorf("cancel: %w", err)
-	s.note(*op, t.lastErr)
+	s.note(op, t.lastErr)
 }
 
 // learn takes over the answer to a question.
@@ -61,19 +63,23 @@ func (s *step) learn(op *Operation, t *opTrack, r ProgressResult) {
 		case StateRunning, StateCompleted, StateFailed, StateCanceled:
 		default:
 			t.odd = fmt.Errorf("%w: state %q", ErrUnknownState, r.Progress.State)
-			s.note(*op, t.odd)
+			s.note(op, t.odd)
 		}
 		p, err := r.Progress.storable()
 		if err != nil {
-			s.note(*op, err)
+			s.note(op, err)
 		}
+		old := op.Status
 		s.edit(op, func(e *edit) { e.progress, e.at = &p, now })
+		if !op.Status.Equal(old) {
+			t.progressed(time.Now())
+		}
 		return
 	case IsPermanent(r.Err):
 		s.edit(op, func(e *edit) { e.end, e.detail = PhaseFailed, r.Err.Error() })
 		return
 	}
-	s.note(*op, r.Err)
+	s.note(op, r.Err)
 	if t.errs == 0 {
 		t.firstErr = time.Now()
 	}
@@ -89,10 +95,10 @@ func (s *step) stop(op *Operation, reason string) {
 	if op.Status.CancelRequested != nil {
 		return
 	}
-	now := s.p.opts.Clock()
+	now := s.p.now()
 	s.track.ops[op.ID].asked = now
-	s.edit(op, func(e *edit) { e.reason, e.requestedAt = reason, now })
-	s.makeDue(*op)
+	s.edit(op, func(e *edit) { e.reason, e.requestedAt = reason, now.clock })
+	s.makeDue(op)
 }
 
 // abandon ends an operation that was asked to stop and did not confirm it.
@@ -109,25 +115,7 @@ func (s *step) edit(op *Operation, change func(*edit)) {
 		s.track.edits[op.ID] = e
 	}
 	change(e)
-	op.Status = e.apply(op.Status)
-}
-
-// tell calls the hooks.
-func (s *step) tell(ctx context.Context, changed []Operation) {
-	log := logr.FromContextOrDiscard(ctx)
-	for _, op := range changed {
-		if op.Status.Phase.IsTerminal() {
-			log.Info("operation ended", "operation", op.ID, "action", op.Action, "phase", op.Status.Phase)
-		}
-		if s.p.opts.Hooks.Changed == nil {
-			continue
-		}
-		err := contain(func() error {
-			s.p.opts.Hooks.Changed(ctx, s.key, op.clone())
-			return nil
-		})
-		if err != nil {
-			s.note(op, fmt.Errorf("hook Changed: %w", err))
-		}
+	if op.Status = e.apply(op.Status); op.Status.Phase.IsTerminal() {
+		s.cascade(op)
 	}
 }

@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ type MapOptions struct {
 	// MaxBytes is the size of a document before compression from which it is neither read nor written, with
 	// [ErrTooLarge]. Defaults to [DefaultMaxBytes].
 	MaxBytes int64
+	// Hooks are called when a record changes. The zero MapHooks call nothing.
+	Hooks MapHooks
 }
 
 // Map holds the operations of many backups or restores, each under its [Key], and their record in a [Store]. For each
@@ -31,6 +34,7 @@ type Map struct {
 	store Store
 	form  Form
 	opts  MapOptions
+	zips  sync.Pool // of *gzip.Writer, which are large
 
 	mu      sync.Mutex // protects entries and what entry says; held for a few instructions, never over a call
 	entries map[Key]*entry
@@ -46,6 +50,8 @@ type entry struct {
 	flight *flight // the load that every Get of a cold key waits for
 	epoch  uint64  // raised by Evict: a commit of an older epoch is dropped
 	users  int     // calls that hold a pointer to this entry
+	// telling: the turn has committed all it will and calls the hooks. A load that waited for it could wait for itself.
+	telling bool
 }
 
 // state is what was committed for a key. It is never changed.
@@ -69,7 +75,7 @@ type state struct {
 // NewMap returns an empty map over the store. It returns every fault of its arguments, each naming what is wrong.
 func NewMap(store Store, form Form, opts MapOptions) (*Map, error) {
 	var faults []error
-	if store == nil {
+	if isNil(store) {
 		faults = append(faults, errors.New("store is nil"))
 	}
 	if err := form.validate(); err != nil {
@@ -87,17 +93,35 @@ func NewMap(store Store, form Form, opts MapOptions) (*Map, error) {
 	return &Map{store: store, form: form, opts: opts, entries: map[Key]*entry{}}, nil
 }
 
+// check returns why there can be no call for the key.
+func (m *Map) check(key Key) error {
+	if m == nil || m.entries == nil {
+		return errors.New("the operations map was not made by NewMap")
+	}
+	return key.Validate()
+}
+
+// encode returns the document of the list.
+func (m *Map) encode(key Key, list List) ([]byte, error) {
+	zip, ok := m.zips.Get().(*gzip.Writer)
+	if !ok {
+		zip = gzip.NewWriter(nil)
+	}
+	defer m.zips.Put(zip)
+	return m.form.encodeWith(zip, key, list, m.opts.MaxBytes)
+}
+
 // Unfenced reports whether the store cannot replace conditionally: another process that still believes to own a backup
-// can then overwrite its record unseen.
+// can then overwrite its record unseen. So does a map whose store panics when it is asked.
 func (m *Map) Unfenced() bool {
-	return !m.store.Capabilities().ConditionalReplace
+	return m == nil || m.entries == nil || !capabilities(m.store).ConditionalReplace
 }
 
 // Get returns what was committed last. For a key that the map knows it waits for nothing, whatever the store is doing.
 // Any other key is loaded once, however many ask at the same time. A document that is not there is an empty list, and
 // that answer is kept too; see [Record.Missing]. A completed key is a [CompletedError] with its summary.
 func (m *Map) Get(ctx context.Context, key Key) (Record, error) {
-	if err := key.Validate(); err != nil {
+	if err := m.check(key); err != nil {
 		return Record{}, err
 	}
 	for {
@@ -105,6 +129,8 @@ func (m *Map) Get(ctx context.Context, key Key) (Record, error) {
 		switch {
 		case st != nil:
 			return st.record(key)
+		case f == nil:
+			return m.Peek(ctx, key)
 		case lead:
 			return m.lead(ctx, key, f)
 		}
@@ -122,7 +148,7 @@ func (m *Map) Get(ctx context.Context, key Key) (Record, error) {
 // Peek reads the record from the store and neither uses nor changes what the map knows. It is for readers that do not
 // own the backup. The record cannot be put.
 func (m *Map) Peek(ctx context.Context, key Key) (Record, error) {
-	if err := key.Validate(); err != nil {
+	if err := m.check(key); err != nil {
 		return Record{}, err
 	}
 	st, err := m.read(ctx, key)
@@ -136,6 +162,9 @@ func (m *Map) Peek(ctx context.Context, key Key) (Record, error) {
 // waits for nothing: a call that runs for the key ends as it would have, and its result is not kept. Records read
 // before are refused by Put. Call it when this process becomes the owner of the key, and when the owner is deleted.
 func (m *Map) Evict(key Key) {
+	if m == nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e, ok := m.entries[key]; ok {
@@ -146,6 +175,9 @@ func (m *Map) Evict(key Key) {
 // EvictAll evicts every key: for a process that has just become the owner of all, as the winner of a leader election,
 // whose answers from before may be old. Call it before the first step as the owner.
 func (m *Map) EvictAll() {
+	if m == nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for key, e := range m.entries {

@@ -9,7 +9,7 @@ import (
 )
 
 // MemoryStore is a [Store] in memory, for tests and for programs that need no record after their end. It checks every
-// condition. It is safe for concurrent use.
+// condition. It is safe for concurrent use. The zero MemoryStore is empty.
 type MemoryStore struct {
 	mu   sync.Mutex // protects the fields below
 	last uint64
@@ -21,7 +21,7 @@ type memoryDoc struct {
 	version string
 }
 
-var _ Store = (*MemoryStore)(nil)
+var _ Remover = (*MemoryStore)(nil)
 
 // NewMemoryStore returns an empty store.
 func NewMemoryStore() *MemoryStore {
@@ -52,10 +52,30 @@ func (s *MemoryStore) Write(ctx context.Context, name string, data []byte, old s
 	if s.docs[name].version != old {
 		return "", fmt.Errorf("write %s: %w", name, ErrConflict)
 	}
+	if s.docs == nil {
+		s.docs = map[string]memoryDoc{}
+	}
 	s.last++
 	version = strconv.FormatUint(s.last, 10)
 	s.docs[name] = memoryDoc{data: slices.Clone(data), version: version}
 	return version, nil
+}
+
+// Remove implements [Remover].
+func (s *MemoryStore) Remove(ctx context.Context, name, old string) error {
+	if err := checkCall(ctx, "remove", name); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch doc, ok := s.docs[name]; {
+	case !ok:
+		return fmt.Errorf("remove %s: %w", name, ErrNotFound)
+	case doc.version != old:
+		return fmt.Errorf("remove %s: %w", name, ErrConflict)
+	}
+	delete(s.docs, name)
+	return nil
 }
 
 // Capabilities implements [Store]: both.
@@ -65,7 +85,7 @@ func (s *MemoryStore) Capabilities() Capabilities {
 
 // checkCall returns an error when ctx has ended or name is none a store can have.
 func checkCall(ctx context.Context, verb, name string) error {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return fmt.Errorf("%s document: %w", verb, err)
 	}
 	if ctx.Err() != nil {

@@ -13,10 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sheetanchor/sheetanchor/internal/race"
 	"github.com/sheetanchor/sheetanchor/operations"
 )
 
-var modelSeeds = flag.Int("model.seeds", 40, "seeds of TestModel")
+var modelSeeds = flag.Int("model.seeds", 0, "seeds of TestModel; zero: 1000, and 100 with the race detector or -short")
 
 const (
 	modelClients = 3
@@ -45,7 +46,15 @@ func (c call) String() string {
 func TestModel(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
-	for seed := range *modelSeeds {
+	seeds := *modelSeeds
+	switch {
+	case seeds > 0:
+	case race.Enabled || testing.Short():
+		seeds = 100
+	default:
+		seeds = 1000
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			store := &faultyStore{MemoryStore: operations.NewMemoryStore(), rng: rand.New(rand.NewPCG(uint64(seed), 1))}
 			m := newMap(t, store)
@@ -70,7 +79,7 @@ func TestModel(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d seeds, %d calls checked", *modelSeeds, calls.Load())
+	t.Logf("seeds 0 to %d, %d calls checked", seeds-1, calls.Load())
 }
 
 // modelClient makes the calls of one client, one after another, and writes them into its part of the history.

@@ -26,6 +26,10 @@ type Operation struct {
 	Resource ResourceID
 	// PostItems are items to be handled again once the operation has ended. Backups only; order is kept.
 	PostItems []ResourceID
+	// Parent is the ID of the operation that this one is a part of, in the same list. When the parent ends as Failed,
+	// Canceled or Abandoned, the [Poller] asks this one to stop. Empty, or an ID that is not in the list: no parent.
+	// Velero does not know it and leaves it out when it writes the file.
+	Parent string
 	// Status is how far the operation is.
 	Status Status
 
@@ -36,7 +40,7 @@ type Operation struct {
 // when they are the same second, which is what the stored document keeps.
 func (o Operation) Equal(other Operation) bool {
 	return o.ID == other.ID && o.Action == other.Action && o.Resource == other.Resource &&
-		slices.Equal(o.PostItems, other.PostItems) && o.Status.Equal(other.Status) && o.extra.equal(other.extra)
+		slices.Equal(o.PostItems, other.PostItems) && o.Parent == other.Parent && o.Status.Equal(other.Status) && o.extra.equal(other.extra)
 }
 
 // clone returns a copy that shares nothing a caller could change.
@@ -59,26 +63,28 @@ type place struct {
 	nth int
 }
 
-// places returns where the operation's resource and each post item stand.
-func (o *Operation) places() (own place, posts []place) {
-	count := map[ResourceID]int{}
-	for _, id := range o.PostItems {
-		posts = append(posts, place{id, count[id]})
+// places returns where each post item stands.
+func (o *Operation) places() []place {
+	out := make([]place, len(o.PostItems))
+	count := make(map[ResourceID]int, len(o.PostItems))
+	for i, id := range o.PostItems {
+		out[i] = place{id, count[id]}
 		count[id]++
 	}
-	return place{o.Resource, -1}, posts
+	return out
 }
 
-// fields are JSON members by key; values are compact JSON text.
-type fields map[string]string
+// fields are JSON members in the order of their keys, each key once; values are compact JSON text.
+type fields []field
+
+type field struct{ key, value string }
 
 func (e *extra) equal(other *extra) bool {
 	if e == nil || other == nil {
 		return e == other
 	}
-	return maps.Equal(e.entry, other.entry) && maps.Equal(e.spec, other.spec) && maps.Equal(e.status, other.status) &&
-		maps.Equal(e.own, other.own) &&
-		maps.EqualFunc(e.resources, other.resources, maps.Equal[fields, fields])
+	return slices.Equal(e.entry, other.entry) && slices.Equal(e.spec, other.spec) && slices.Equal(e.status, other.status) &&
+		slices.Equal(e.own, other.own) && maps.EqualFunc(e.resources, other.resources, slices.Equal[fields])
 }
 
 // sameSecond compares two optional times as the stored document would.
@@ -90,10 +96,13 @@ func sameSecond(a, b *time.Time) bool {
 	return a.Equal(*b)
 }
 
-// stored returns t as the document keeps it: whole seconds in UTC, nil for no time.
+// stored returns t as the document keeps it, nil for no time.
 func stored(t *time.Time) *time.Time {
 	if t == nil || t.IsZero() {
 		return nil
 	}
-	return new(t.UTC().Truncate(time.Second))
+	return new(inDocument(*t))
 }
+
+// inDocument returns t as the document keeps it: whole seconds in UTC.
+func inDocument(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

@@ -13,6 +13,22 @@ import (
 // Poller asks actions for the progress of the operations of a [Map], until all have ended. It keeps no truth of its
 // own: after a restart another Poller goes on from the record. It is safe for concurrent use; Steps of one key run one
 // after another, Steps of different keys do not wait for each other.
+//
+// A reconciler calls [Poller.Register] for new work, then [Poller.Step] each time it is called for the owner, and comes
+// back after [Result.RequeueAfter], or at once when it has called [Poller.Wake] because it heard of something. When the
+// result is Done it goes on to [Map.Complete]. A program without workqueue calls [Poller.Run] instead. The author of a
+// plugin writes an [Action].
+//
+// How an operation ends, and what ends it:
+//
+//   - The action's word: Completed, Failed or Canceled. An error that is [Permanent], and an action that is not
+//     registered, are Failed.
+//   - Errors, panics, missing answers and calls past their deadline are asked again, and forgotten with the next good
+//     answer. When nothing else came for ErrorBudget, the operation is asked to stop.
+//   - So it is at the age of Deadline, on [Poller.Cancel], and when its parent ended as Failed, Canceled or Abandoned.
+//   - What was asked to stop ends by the action's word all the same: Completed when it says Completed. Without that it
+//     is Abandoned after CancelGrace. Whichever end is stored first stays.
+//   - A state that is not known, and no progress for StallWindow, end nothing; they are told in [Result.Notes].
 type Poller struct {
 	m       *Map
 	actions map[string]Action
@@ -30,6 +46,9 @@ type Result struct {
 	RequeueAfter time.Duration
 	// Summary counts the operations as they are committed.
 	Summary Summary
+	// Stalled are the IDs of the operations that run, were not asked to stop, and have shown no progress for
+	// StallWindow. When that begins, a Note says so too.
+	Stalled []string
 	// Notes say what did not go as it should, in the order in which it happened.
 	Notes []Note
 }
@@ -38,17 +57,17 @@ type Result struct {
 type Note struct {
 	// OperationID and Action say which operation it is about; both are empty when it is about the record.
 	OperationID, Action string
-	// Err is an action's error, a [PanicError], [ErrAbandonedCallback], [ErrUnknownState], what of an answer could not
+	// Err is an action's error, a [PanicError], [ErrAbandonedCallback], [ErrUnknownState], [ErrStalled], what of an answer could not
 	// be kept ([ErrMalformed], [ErrTooLarge]), or a store's error.
 	Err error
 }
 
-// NewPoller returns a poller for the operations of m. Actions are found by [Operation.Action]; an operation of an
+// NewPoller returns a poller for the operations of m; several, in several processes, may work on one record. Actions are found by [Operation.Action]; an operation of an
 // action that is not there fails. It returns every fault of its arguments, each naming what is wrong.
 func NewPoller(m *Map, actions map[string]Action, opts PollerOptions) (*Poller, error) {
 	var faults []error
-	if m == nil {
-		faults = append(faults, errors.New("map is nil"))
+	if m == nil || m.entries == nil {
+		faults = append(faults, errors.New("map is nil or was not made by NewMap"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(actions)) {
 		if name == "" {
@@ -73,8 +92,8 @@ func NewPoller(m *Map, actions map[string]Action, opts PollerOptions) (*Poller, 
 }
 
 // Step asks about every operation of the key that is due, commits what it learns and says when to come back. It returns
-// as soon as the calls it made have returned; while one of them hangs, at most CallTimeout and CallGrace, the others
-// are asked again as they fall due. How operations end is stored before Step returns, progress at most once in
+// as soon as the calls it made have returned; while one of them hangs, at most CallTimeout and CallGrace, and twice that
+// when the action is asked to stop, the others are asked again as they fall due. How operations end is stored before Step returns, progress at most once in
 // WriteInterval.
 //
 // What another process stored is taken over, with what this Step learnt on top of it; an operation that has ended there
@@ -95,18 +114,26 @@ func (p *Poller) Step(ctx context.Context, key Key) (Result, error) {
 		res, err = s.run(ctx)
 		return err
 	})
-	if err == nil {
-		return res, nil
+	if err != nil {
+		err = fmt.Errorf("poll operations: %w", err)
+		if res.RequeueAfter == 0 {
+			res.RequeueAfter = p.opts.Slow
+		}
 	}
-	if res.RequeueAfter == 0 {
-		res.RequeueAfter = p.opts.Slow
+	if hook := p.opts.Hooks.Stepped; hook != nil {
+		if fault := runHook("Stepped", func() { hook(ctx, key, res, err) }); fault != nil {
+			res.Notes = append(res.Notes, Note{Err: fault})
+		}
 	}
-	return res, fmt.Errorf("poll operations: %w", err)
+	return res, err
 }
 
-// Run steps until no operation of the key runs any more. It rides out errors of Step for ErrorBudget; a record of
+// Run steps until no operation of the key runs any more, and waits in between as long as each Step says. It rides out errors of Step for ErrorBudget; a record of
 // another owner and one that cannot be read end it at once.
 func (p *Poller) Run(ctx context.Context, key Key) (Summary, error) {
+	if err := p.check(); err != nil {
+		return Summary{}, fmt.Errorf("poll operations: %w", err)
+	}
 	var since time.Time // of the first of the last errors
 	for {
 		res, err := p.Step(ctx, key)
@@ -154,65 +181,4 @@ func (p *Poller) sleep(ctx context.Context, key Key, d time.Duration) error {
 		return fmt.Errorf("poll operations of %s: %w", key, context.Cause(ctx))
 	}
 	return nil
-}
-
-// Cancel asks running operations of the key to stop: those of the IDs, or all when none is given. The request is stored
-// before Cancel returns; the next Steps pass it on and wait for CancelGrace. An operation that has ended, or was asked
-// before, stays as it is. An ID that is not there is [ErrUnknownOperation], and then nothing is changed.
-//
-// Cancel goes by what the store holds, so it can be called in another process than the one that steps, which hears of
-// it when it writes next, after its ReadInterval at the latest.
-func (p *Poller) Cancel(ctx context.Context, key Key, reason string, ids ...string) error {
-	if err := contain(func() error { return p.request(ctx, key, reason, ids) }); err != nil {
-		return fmt.Errorf("cancel: %w", err)
-	}
-	p.Wake(key, ids...)
-	return nil
-}
-
-// maxRaces is how many writes of others in a row a request to cancel tries to get past.
-const maxRaces = 5
-
-// request stores a request to stop.
-func (p *Poller) request(ctx context.Context, key Key, reason string, ids []string) error {
-	now := p.opts.Clock()
-	for races := 0; ; races++ {
-		raced, err := p.tryRequest(ctx, key, func(l *List) error { return requestStop(l, ids, first(reason, "canceled"), now) })
-		if races == maxRaces || !raced {
-			return err
-		}
-	}
-}
-
-// tryRequest changes the list as the store holds it. raced says that another writer came between.
-func (p *Poller) tryRequest(ctx context.Context, key Key, change func(*List) error) (raced bool, err error) {
-	ctx, cancel := p.storeContext(ctx)
-	defer cancel()
-	if _, err := p.m.confirm(ctx, key); err != nil {
-		return false, err
-	}
-	_, err = p.m.Update(ctx, key, change)
-	return errors.Is(err, ErrConflict), err
-}
-
-// requestStop marks operations of the list, all when there are no IDs.
-func requestStop(l *List, ids []string, reason string, now time.Time) error {
-	wanted := ids
-	if len(ids) == 0 {
-		for op := range l.All() {
-			wanted = append(wanted, op.ID)
-		}
-	}
-	var changed []Operation
-	for _, id := range wanted {
-		op, ok := l.Get(id)
-		if !ok {
-			return fmt.Errorf("operation %q: %w", id, ErrUnknownOperation)
-		}
-		if next := (&edit{reason: reason, requestedAt: now}).apply(op.Status); !next.Equal(op.Status) {
-			op.Status = next
-			changed = append(changed, op)
-		}
-	}
-	return l.Set(changed...)
 }

@@ -1,7 +1,6 @@
 package operations
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -28,6 +27,9 @@ type PollerOptions struct {
 	ErrorBudget time.Duration
 	// Deadline is the age at which an operation that still runs is asked to stop. Defaults to 4 h.
 	Deadline time.Duration
+	// StallWindow is how long an operation may run without showing progress, which is any change of its status, before
+	// it is reported with [ErrStalled]. It is not ended by that. Defaults to 15 min.
+	StallWindow time.Duration
 	// CancelGrace is how long an operation that was asked to stop may take to confirm it, before it ends as
 	// [PhaseAbandoned]. Defaults to 5 min.
 	CancelGrace time.Duration
@@ -41,18 +43,12 @@ type PollerOptions struct {
 	// that it needs when another process wrote; and each try of [Poller.Cancel]. It includes the wait for other calls
 	// of the key. When it is over, the error is the store's and the next Step tries again. Defaults to 30 s.
 	StoreTimeout time.Duration
-	// Clock gives the times that are stored and that deadlines are counted by. Defaults to time.Now.
+	// Clock gives the times that are stored and that deadlines are counted by. Defaults to time.Now. A time that no
+	// record can hold, as the zero time, is replaced by the system's. A clock that jumps back makes no deadline later
+	// than it is by the process's own clock; one that jumps ahead is believed, as after a suspended machine.
 	Clock func() time.Time
 	// Hooks are told what happens.
 	Hooks PollerHooks
-}
-
-// PollerHooks are functions the [Poller] calls, each optional. They run between the poller's questions, for one key
-// one at a time, and must be quick. A panic is contained.
-type PollerHooks struct {
-	// Changed is called after a change of an operation's status was committed, or found in the store where another
-	// process had written it, with a copy of the operation.
-	Changed func(ctx context.Context, key Key, op Operation)
 }
 
 // complete checks the options and fills in the defaults.
@@ -70,6 +66,7 @@ func (o *PollerOptions) complete() error {
 		{"CallGrace", &o.CallGrace, time.Second},
 		{"ErrorBudget", &o.ErrorBudget, 10 * time.Minute},
 		{"Deadline", &o.Deadline, 4 * time.Hour},
+		{"StallWindow", &o.StallWindow, 15 * time.Minute},
 		{"CancelGrace", &o.CancelGrace, 5 * time.Minute},
 		{"WriteInterval", &o.WriteInterval, 10 * time.Second},
 		{"ReadInterval", &o.ReadInterval, time.Minute},
@@ -94,6 +91,7 @@ func (o *PollerOptions) complete() error {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
+	o.Clock = guarded(o.Clock)
 	return errors.Join(faults...)
 }
 

@@ -153,9 +153,9 @@ func (s *Slot) validate() error {
 		return errors.New("the slot is nil")
 	case s.turn == nil:
 		return errors.New("the slot was not made by NewSlot")
-	case s.store == nil && s.name == "":
+	case isNil(s.store) && s.name == "":
 		return errors.New("the slot has neither a store nor a name")
-	case s.store == nil:
+	case isNil(s.store):
 		return fmt.Errorf("slot %q: the store is nil", s.name)
 	case s.name == "":
 		return fmt.Errorf("slot: %w: the document name is empty", ErrMalformed)

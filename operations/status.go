@@ -70,7 +70,35 @@ func (s Status) Equal(other Status) bool {
 
 // clone returns a copy that shares no time, each as the stored document keeps it.
 func (s Status) clone() Status {
-	s.Created, s.Started, s.Updated = stored(s.Created), stored(s.Started), stored(s.Updated)
-	s.CancelRequested = stored(s.CancelRequested)
+	own := s.times()
+	var room *[len(own)]time.Time // one allocation for all
+	for i, t := range own {
+		if *t == nil || (*t).IsZero() {
+			*t = nil
+			continue
+		}
+		if room == nil {
+			room = new([len(own)]time.Time)
+		}
+		room[i] = inDocument(**t)
+		*t = &room[i]
+	}
 	return s
+}
+
+// settle does to a private status what clone does to a copy.
+func (s *Status) settle() {
+	for _, t := range s.times() {
+		switch {
+		case *t == nil:
+		case (*t).IsZero():
+			*t = nil
+		default:
+			**t = inDocument(**t)
+		}
+	}
+}
+
+func (s *Status) times() [4]**time.Time {
+	return [...]**time.Time{&s.Created, &s.Started, &s.Updated, &s.CancelRequested}
 }

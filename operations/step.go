@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -19,15 +20,16 @@ type step struct {
 	key   Key
 	track *keyTrack
 
-	rec     Record
-	ops     []Operation    // those that run, as committed with the edits applied
-	at      map[string]int // their places in ops
-	agenda  agenda
-	answers chan answers
-	flying  map[string]int // questions on their way, by action
-	total   int            // of these
-	until   time.Time      // no question is asked after that
-	notes   []Note
+	rec      Record
+	ops      []Operation         // those that run, as committed with the edits applied
+	at       map[string]int      // their places in ops
+	children map[string][]string // of those that run, by parent
+	agenda   agenda
+	answers  chan answers
+	flying   map[string]int // questions on their way, by action
+	total    int            // of these
+	until    time.Time      // no question is asked after that
+	notes    []Note
 }
 
 func (s *step) run(ctx context.Context) (Result, error) {
@@ -54,7 +56,8 @@ func (s *step) run(ctx context.Context) (Result, error) {
 	if ctx.Err() != nil {
 		err = fmt.Errorf("operations of %s: %w", s.key, context.Cause(ctx))
 	}
-	res := Result{Summary: s.rec.Summary(), Notes: s.notes}
+	stalled := s.stalled()
+	res := Result{Summary: s.rec.Summary(), Stalled: stalled, Notes: s.notes}
 	res.Done = err == nil && res.Summary.Running == 0
 	if !res.Done {
 		res.RequeueAfter = s.next()
@@ -102,10 +105,10 @@ func (s *step) poll(ctx context.Context) error {
 		if s.total == 0 {
 			return s.commit(ctx)
 		}
-		again := time.NewTimer(s.untilDue())
+		again := time.NewTimer(s.untilDue(ctx))
 		select {
 		case a := <-s.answers:
-			s.judge(a)
+			s.judge(ctx, a)
 			if commitAt == nil && len(s.track.edits) > 0 {
 				commitAt = time.NewTimer(gather).C
 			}
@@ -141,37 +144,53 @@ func (s *step) join() {
 
 // see takes over a committed record.
 func (s *step) see(rec Record) {
-	s.rec, s.ops, s.agenda = rec, s.ops[:0], agenda{}
-	s.at = make(map[string]int, len(s.at))
+	s.rec, s.ops, s.agenda, s.children = rec, s.ops[:0], agenda{waiting: s.agenda.waiting[:0]}, nil
+	if s.at == nil {
+		s.at = make(map[string]int, len(rec.List.ops))
+	}
+	clear(s.at)
+	now := s.p.now()
+	for _, t := range s.track.ops {
+		t.place = 0
+	}
 	for _, ref := range rec.List.ops {
 		if ref.Status.Phase.IsTerminal() {
 			continue
 		}
-		op := ref.clone()
+		op := *ref // what it points to is never changed
 		t, ok := s.track.ops[op.ID]
 		if !ok {
-			t = &opTrack{seen: s.p.opts.Clock(), due: time.Now()}
+			t = &opTrack{id: op.ID, seen: now, due: now.own, moved: now.own.Add(-op.idle(now))}
 			s.track.ops[op.ID] = t
 			if !op.Status.Phase.IsKnown() {
-				s.note(op, fmt.Errorf("%w: phase %q", ErrUnknownState, op.Status.Phase))
+				s.note(&op, fmt.Errorf("%w: phase %q", ErrUnknownState, op.Status.Phase))
 			}
 		}
-		if op.Status.CancelRequested != nil && t.asked.IsZero() {
-			t.asked = s.p.opts.Clock()
-		}
+		t.sawRequest(op.Status.CancelRequested, now)
 		if e := s.track.edits[op.ID]; e != nil {
 			op.Status = e.apply(op.Status)
 		}
+		if op.Parent != "" {
+			if s.children == nil {
+				s.children = map[string][]string{}
+			}
+			s.children[op.Parent] = append(s.children[op.Parent], op.ID)
+		}
 		s.at[op.ID] = len(s.ops)
 		s.ops = append(s.ops, op)
-		s.plan(op)
+		if !t.waiting && !op.Status.Phase.IsTerminal() {
+			t.at = s.dueAt(&op, now)
+			s.agenda.waiting.Push(t)
+		}
 	}
+	heap.Init(&s.agenda.waiting)
 	for id := range s.track.ops {
 		if _, ok := s.at[id]; !ok {
 			delete(s.track.ops, id)
 			delete(s.track.edits, id)
 		}
 	}
+	s.inherit()
 }
 
 // wake makes due what Wake was called for.
@@ -179,21 +198,22 @@ func (s *step) wake() {
 	woken := s.p.takeWoken(s.track)
 	if _, all := woken[""]; all {
 		for i := range s.ops {
-			s.makeDue(s.ops[i])
+			s.makeDue(&s.ops[i])
 		}
 		return
 	}
 	for id := range woken {
 		if op := s.running(id); op != nil {
-			s.makeDue(*op)
+			s.makeDue(op)
 		}
 	}
 }
 
 // makeDue lets the operation be asked about now.
-func (s *step) makeDue(op Operation) {
-	s.track.ops[op.ID].due = time.Now()
-	s.plan(op)
+func (s *step) makeDue(op *Operation) {
+	now := s.p.now()
+	s.track.ops[op.ID].due = now.own
+	s.plan(op, now)
 }
 
 // ask sends every question that is due and that its action has room for, the longest due first.
@@ -203,7 +223,7 @@ func (s *step) ask(ctx context.Context) {
 		return
 	}
 	for {
-		id, ok := s.agenda.due(now, s.track.ops)
+		id, ok := s.agenda.due(now)
 		if !ok {
 			break
 		}
@@ -217,7 +237,7 @@ func (s *step) ask(ctx context.Context) {
 			if !ok {
 				break
 			}
-			if op := s.running(id); op != nil && !s.track.ops[id].waiting {
+			if op := s.running(id); op != nil && s.prepare(op) { // it may have waited long, or been lined up twice
 				s.send(ctx, s.question(op))
 			}
 		}
@@ -226,7 +246,7 @@ func (s *step) ask(ctx context.Context) {
 
 // prepare does what needs no question, and reports whether one may be asked.
 func (s *step) prepare(op *Operation) bool {
-	t, now := s.track.ops[op.ID], s.p.opts.Clock()
+	t, now := s.track.ops[op.ID], s.p.now()
 	if op.Status.Phase.IsTerminal() || t.waiting {
 		return false
 	}
@@ -236,22 +256,22 @@ func (s *step) prepare(op *Operation) bool {
 		})
 		return false
 	}
-	if limit := s.p.opts.Deadline; op.Status.CancelRequested == nil && !now.Before(s.born(*op).Add(limit)) {
+	if limit := s.p.opts.Deadline; op.Status.CancelRequested == nil && s.age(op, now) >= limit {
 		s.stop(op, fmt.Sprintf("it did not end within %v", limit))
 	}
 	if !t.call.runs() {
 		t.call = nil
 		return true
 	}
-	if s.graceOver(*op) {
+	if s.graceOver(op) {
 		s.abandon(op, ErrAbandonedCallback)
 		return false
 	}
-	if !t.due.After(time.Now()) {
-		s.note(*op, ErrAbandonedCallback)
-		t.due = time.Now().Add(s.p.opts.Slow)
+	if !t.due.After(now.own) {
+		s.note(op, ErrAbandonedCallback)
+		t.due = now.own.Add(s.p.opts.Slow)
 	}
-	s.plan(*op)
+	s.plan(op, now)
 	return false
 }
 
@@ -259,7 +279,7 @@ func (s *step) prepare(op *Operation) bool {
 func (s *step) question(op *Operation) question {
 	action := s.p.actions[op.Action]
 	q := question{name: op.Action, action: action, ids: []string{op.ID}}
-	if q.cancel = s.mustStop(*op); q.cancel {
+	if q.cancel = s.mustStop(op); q.cancel {
 		return q
 	}
 	many, ok := action.(ManyAction)
@@ -269,7 +289,7 @@ func (s *step) question(op *Operation) question {
 	q.many, q.ids = many, nil
 	for i := range s.ops {
 		other := &s.ops[i]
-		if other.Action == op.Action && !s.mustStop(*other) && s.prepare(other) {
+		if other.Action == op.Action && !s.mustStop(other) && s.prepare(other) {
 			q.ids = append(q.ids, other.ID)
 		}
 	}
@@ -277,7 +297,7 @@ func (s *step) question(op *Operation) question {
 }
 
 // mustStop reports whether the operation has to be told that it shall stop.
-func (s *step) mustStop(op Operation) bool {
+func (s *step) mustStop(op *Operation) bool {
 	return op.Status.CancelRequested != nil && !s.track.ops[op.ID].stopSent
 }
 
@@ -288,9 +308,9 @@ func (s *step) send(ctx context.Context, q question) {
 	}
 	s.flying[q.name]++
 	s.total++
-	go func() { s.answers <- q.ask(ctx, s.p.opts.CallTimeout, s.p.opts.CallGrace) }()
+	go func() { s.answers <- q.ask(ctx, limits{s.p.opts.CallTimeout, s.p.opts.CallGrace}) }()
 }
 
-func (s *step) note(op Operation, err error) {
+func (s *step) note(op *Operation, err error) {
 	s.notes = append(s.notes, Note{OperationID: op.ID, Action: op.Action, Err: err})
 }

@@ -21,6 +21,15 @@ type Store interface {
 	Capabilities() Capabilities
 }
 
+// Remover is a [Store] that can also remove a document. [Map.Remove] needs one.
+type Remover interface {
+	Store
+	// Remove removes the document of the version old, for good once it returns nil. [ErrNotFound] when there is none,
+	// [ErrConflict] when it has another version, and [ErrUnknownOutcome] when it is not known whether it was removed. An
+	// error that is [errors.ErrUnsupported] says that a store below it cannot.
+	Remove(ctx context.Context, name, old string) error
+}
+
 // Capabilities are what a store promises of its writes. The zero Capabilities promise nothing: every write overwrites.
 type Capabilities struct {
 	// ConditionalCreate: a write with an empty old version fails when there is a document.
@@ -29,9 +38,9 @@ type Capabilities struct {
 	ConditionalReplace bool
 }
 
-// checkName returns [ErrMalformed] unless name is a slash-separated relative path that stays below its root. Elements
+// CheckName is for who writes a [Store]: it returns [ErrMalformed] unless name is a slash-separated relative path that stays below its root. Elements
 // that begin with a dot are the stores' own.
-func checkName(name string) error {
+func CheckName(name string) error {
 	ok := fs.ValidPath(name) && !strings.ContainsAny(name, "\\:\x00")
 	for part := range strings.SplitSeq(name, "/") {
 		ok = ok && !strings.HasPrefix(part, ".")

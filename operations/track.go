@@ -2,6 +2,7 @@ package operations
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -22,11 +23,18 @@ type keyTrack struct {
 
 // opTrack is what the poller remembers of an operation that runs.
 type opTrack struct {
-	seen    time.Time // by the poller's Clock
-	asked   time.Time // to stop, as first seen by the poller's Clock
+	id      string
+	seen    instant   // first
+	asked   instant   // to stop, as first seen
+	request time.Time // as the record has it
 	due     time.Time // of the next question
 	waiting bool      // a question is on its way
-	turn    int       // raised with every place in the agenda; only the last one counts
+
+	at    time.Time // in the agenda: when attention is needed
+	place int       // there, counted from one; zero: none
+
+	moved   time.Time // last progress
+	stalled bool      // and this was reported
 
 	errs     int // in a row
 	firstErr time.Time
@@ -37,8 +45,31 @@ type opTrack struct {
 	call     *callback // a call that was left behind
 }
 
+// sawRequest notes a request to stop of the record. One that another process stored after this one had asked, and could
+// not store it, is what the grace time counts from.
+func (t *opTrack) sawRequest(at *time.Time, now instant) {
+	if at == nil || at.Equal(t.request) {
+		return
+	}
+	if t.asked.own.IsZero() || at.After(t.asked.clock) {
+		t.asked = now
+	}
+	t.request = *at
+}
+
+// check returns an error when the poller is nil or zero.
+func (p *Poller) check() error {
+	if p == nil || p.m == nil {
+		return errors.New("the poller was not made by NewPoller")
+	}
+	return nil
+}
+
 // enter takes the key's turn; the caller must leave.
 func (p *Poller) enter(ctx context.Context, key Key) (*keyTrack, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
 	p.mu.Lock()
 	k, ok := p.keys[key]
 	if !ok {
@@ -83,6 +114,9 @@ func (p *Poller) drop(key Key, k *keyTrack) {
 // Forget drops what the poller remembers of the key: for a backup that is deleted before its operations have ended. A
 // Step that runs is not disturbed.
 func (p *Poller) Forget(key Key) {
+	if p.check() != nil {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if k, ok := p.keys[key]; ok && k.users == 0 {
@@ -93,6 +127,9 @@ func (p *Poller) Forget(key Key) {
 // Wake makes operations of the key due now: those of the IDs, or all when none is given. It ends the wait of
 // [Poller.Run]; a caller of Step has to call it. A key that the poller has not met needs no waking.
 func (p *Poller) Wake(key Key, ids ...string) {
+	if p.check() != nil {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k, ok := p.keys[key]

@@ -15,11 +15,14 @@ type turn struct {
 	entry *entry
 	epoch uint64
 	state *state // nil: cold
+
+	before *state // as it was when the turn began
+	kept   bool   // what was committed last is what others see
 }
 
 // begin waits for the key's turn. The caller must call end.
 func (m *Map) begin(ctx context.Context, key Key) (*turn, error) {
-	if err := key.Validate(); err != nil {
+	if err := m.check(key); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
@@ -34,15 +37,28 @@ func (m *Map) begin(ctx context.Context, key Key) (*turn, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return &turn{m: m, key: key, entry: e, epoch: e.epoch, state: e.state}, nil
+	return &turn{m: m, key: key, entry: e, epoch: e.epoch, state: e.state, before: e.state}, nil
 }
 
-// end gives the turn back.
-func (t *turn) end() {
+// end tells what has changed and gives the turn back.
+func (t *turn) end(ctx context.Context) {
+	defer t.leave() // also when a hook ends the goroutine
+	t.tell(ctx)
+}
+
+// leave gives the turn back.
+func (t *turn) leave() {
+	t.setTelling(false)
 	<-t.entry.turn
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()
 	t.m.release(t.key, t.entry)
+}
+
+func (t *turn) setTelling(telling bool) {
+	t.m.mu.Lock()
+	defer t.m.mu.Unlock()
+	t.entry.telling = telling
 }
 
 // commit makes st what every later call sees, unless the key was evicted since the turn began.
@@ -50,7 +66,7 @@ func (t *turn) commit(st *state) {
 	t.state = st
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()
-	if t.entry.epoch == t.epoch {
+	if t.kept = t.entry.epoch == t.epoch; t.kept {
 		t.entry.state = st
 	}
 }
@@ -133,8 +149,9 @@ func (t *turn) owns(found *state) bool {
 type digest [sha256.Size]byte
 
 func (t *turn) digest(list List) (digest, error) {
-	data, err := t.m.form.encode(t.key, list, t.m.opts.MaxBytes)
-	return sha256.Sum256(data), err
+	sum := sha256.New()
+	err := t.m.form.writeText(sum, t.key, list, t.m.opts.MaxBytes)
+	return digest(sum.Sum(nil)), err
 }
 
 // maxVoid is how many writes that may still arrive are remembered.
@@ -152,7 +169,7 @@ func (t *turn) withVoid(list List) []digest {
 
 // write stores the list and commits it. When the store fails, the committed list stays as it is.
 func (t *turn) write(ctx context.Context, list List) error {
-	data, err := t.m.form.encode(t.key, list, t.m.opts.MaxBytes)
+	data, err := t.m.encode(t.key, list)
 	if err != nil {
 		return fmt.Errorf("operations of %s: %w", t.key, err)
 	}

@@ -1,140 +1,136 @@
 package operations
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/sheetanchor/sheetanchor/internal/gzipjson"
 )
 
-// splitEntry reads an entry with unknown keys and keeps these.
-func (f Form) splitEntry(raw []byte) (Operation, types.UID, error) {
-	op, uid, err := f.decodeEntry(func(v any) error { return json.Unmarshal(raw, v) })
-	if err != nil {
-		return op, uid, err
-	}
-	specKeys := []string{"backupName", "backupUID", "backupItemAction", resourceKey, "operationID", postItemsKey}
-	if f == RestoreForm {
-		specKeys = []string{"restoreName", "restoreUID", "restoreItemAction", resourceKey, "operationID"}
-	}
-	statusKeys := []string{
-		"phase", "error", "nCompleted", "nTotal", "operationUnits", "description", "created", "started", "updated", ownKey,
-	}
+// keepUnknown gives the operation the unknown keys of the text that it was read from.
+func (f Form) keepUnknown(op *Operation, raw []byte) error {
 	var x extra
-	var faults [5]error
-	specRaw, err := member(raw, "spec")
-	if err != nil {
-		return op, uid, err
-	}
-	statusRaw, err := member(raw, "status")
-	if err != nil {
-		return op, uid, err
-	}
-	ownRaw, err := member(statusRaw, ownKey)
-	if err != nil {
-		return op, uid, err
-	}
-	x.entry, faults[0] = unknown(raw, []string{"spec", "status"})
-	x.spec, faults[1] = unknown(specRaw, specKeys)
-	x.status, faults[2] = unknown(statusRaw, statusKeys)
-	x.own, faults[3] = unknown(ownRaw, ownKeys(op))
-	x.resources, faults[4] = unknownInResources(op, specRaw)
-	if len(x.entry)+len(x.spec)+len(x.status)+len(x.own)+len(x.resources) > 0 {
+	var err error
+	object(raw, func(key, text []byte) int {
+		switch {
+		case isKey(key, "spec"):
+			n, fault := x.readSpec(f, op, text)
+			err = cmp.Or(err, fault)
+			return n
+		case isKey(key, "status"):
+			return x.readStatus(op, text)
+		default:
+			return x.entry.set(key, text)
+		}
+	})
+	if err == nil && x.some() {
 		op.extra = &x
 	}
-	return op, uid, errors.Join(faults[:]...)
+	return err
 }
 
-// ownKeys are the known members of our own object. An outcome that said nothing is kept as if it were unknown.
-func ownKeys(op Operation) []string {
-	keys := []string{"cancelRequested", "cancelReason"}
-	if p := op.Status.Phase; p == PhaseCanceled || p == PhaseAbandoned {
-		keys = append(keys, "outcome")
-	}
-	return keys
-}
-
-// unknownInResources returns the unknown keys of the resources in a spec, by their places.
-func unknownInResources(op Operation, spec json.RawMessage) (map[place]fields, error) {
-	resource, err := member(spec, resourceKey)
-	if err != nil {
-		return nil, err
-	}
-	own, items := op.places()
-	places, raws := []place{own}, []json.RawMessage{resource}
-	if len(op.PostItems) > 0 {
-		list, err := member(spec, postItemsKey)
-		if err != nil {
-			return nil, err
-		}
-		var posts []json.RawMessage
-		if err := json.Unmarshal(list, &posts); err != nil {
-			return nil, err
-		}
-		if len(posts) != len(op.PostItems) {
-			return nil, errors.New("post items stand there twice")
-		}
-		places, raws = append(places, items...), append(raws, posts...)
-	}
-	var out map[place]fields
-	for i, at := range places {
-		f, err := unknown(raws[i], []string{"Group", "Resource", "Namespace", "Name"})
-		if err != nil {
-			return nil, err
-		}
-		if len(f) == 0 {
-			continue
-		}
-		if out == nil {
-			out = map[place]fields{}
-		}
-		out[at] = f
-	}
-	return out, nil
-}
-
-// member returns the member of a JSON object that encoding/json would read for name; nothing for null or nothing.
-func member(object json.RawMessage, name string) (json.RawMessage, error) {
-	if len(object) == 0 {
-		return nil, nil
-	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(object, &members); err != nil {
-		return nil, err
-	}
-	if raw, ok := members[name]; ok {
-		return raw, nil
-	}
-	for _, k := range slices.Sorted(maps.Keys(members)) {
-		if strings.EqualFold(k, name) {
-			return members[k], nil
-		}
-	}
-	return nil, nil
-}
-
-// unknown returns the members that are not known, in the form in which encoding them again leaves them.
-func unknown(object json.RawMessage, known []string) (fields, error) {
-	var members map[string]json.RawMessage
+// readSpec returns the length of the spec.
+func (x *extra) readSpec(f Form, op *Operation, spec []byte) (int, error) {
 	var err error
-	if len(object) > 0 {
-		members, err = gzipjson.Unknown(object, known)
-	}
-	if err != nil || len(members) == 0 {
-		return nil, err
-	}
-	out := fields{}
-	for k, raw := range members {
-		value, err := json.Marshal(raw)
-		if err != nil {
-			return nil, err
+	known := f.specNames()
+	n := object(spec, func(key, text []byte) int {
+		switch {
+		case !isOneOf(key, known):
+			return x.spec.set(key, text)
+		case isKey(key, resourceKey):
+			return x.readResource(place{op.Resource, -1}, text)
+		case isKey(key, postItemsKey) && len(op.PostItems) > 0:
+			n, fault := x.readPostItems(op, text)
+			err = cmp.Or(err, fault)
+			return n
+		default:
+			return valueEnd(text)
 		}
-		out[k] = string(value)
-	}
-	return out, nil
+	})
+	return n, err
 }
+
+func (x *extra) readPostItems(op *Operation, items []byte) (int, error) {
+	places, i := op.places(), 0
+	n := array(items, func(text []byte) int {
+		if i++; i > len(places) {
+			return valueEnd(text)
+		}
+		return x.readResource(places[i-1], text)
+	})
+	if i != len(places) {
+		return n, errors.New("post items stand there twice")
+	}
+	return n, nil
+}
+
+func (x *extra) readResource(at place, resource []byte) int {
+	of := x.resources[at]
+	n := object(resource, func(key, text []byte) int {
+		if isOneOf(key, resourceNames()) {
+			return valueEnd(text)
+		}
+		return of.set(key, text)
+	})
+	x.keep(at, of)
+	return n
+}
+
+// keep keeps the unknown keys of a resource, if there are any.
+func (x *extra) keep(at place, of fields) {
+	if len(of) == 0 {
+		return
+	}
+	if x.resources == nil {
+		x.resources = map[place]fields{}
+	}
+	x.resources[at] = of
+}
+
+// some reports whether there are any unknown keys.
+func (x *extra) some() bool {
+	return len(x.entry)+len(x.spec)+len(x.status)+len(x.own)+len(x.resources) > 0
+}
+
+// readStatus also keeps an outcome that said nothing, as if it were unknown.
+func (x *extra) readStatus(op *Operation, status []byte) int {
+	known := ownNames()
+	if p := op.Status.Phase; p != PhaseCanceled && p != PhaseAbandoned {
+		known = known[1:]
+	}
+	return object(status, func(key, text []byte) int {
+		switch {
+		case isKey(key, ownKey):
+			return object(text, func(key, text []byte) int {
+				if isOneOf(key, known) {
+					return valueEnd(text)
+				}
+				return x.own.set(key, text)
+			})
+		case !isOneOf(key, statusNames()):
+			return x.status.set(key, text)
+		default:
+			return valueEnd(text)
+		}
+	})
+}
+
+// set keeps the member with which text begins, the last of those with one key, in the form in which encoding it again leaves it. It
+// returns the length of the value.
+func (f *fields) set(key, text []byte) int {
+	n := valueEnd(text)
+	value := text[:n]
+	if slices.ContainsFunc(value, isNotCompact) {
+		value, _ = json.Marshal(json.RawMessage(value)) // it was accepted, so it can be written
+	}
+	at, found := slices.BinarySearchFunc(*f, string(key), func(m field, key string) int { return strings.Compare(m.key, key) })
+	if !found {
+		*f = slices.Insert(*f, at, field{key: string(key)})
+	}
+	(*f)[at].value = string(value)
+	return n
+}
+
+// isNotCompact reports whether encoding/json may write a value that has the byte in another way.
+func isNotCompact(c byte) bool { return c <= ' ' || c > '~' || c == '<' || c == '>' || c == '&' }

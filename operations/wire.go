@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// backupEntry and restoreEntry are the entries of Velero's two files. [ResourceID] has no tags there either.
+// backupEntry and restoreEntry are the entries of Velero's two files, as they are read; append.go writes them. [ResourceID] has no tags there either.
 type backupEntry struct {
 	Spec   backupSpec `json:"spec"`
 	Status wireStatus `json:"status"`
@@ -48,27 +48,21 @@ type wireStatus struct {
 	Own         *wireOwn   `json:"sheetanchor,omitempty"`
 }
 
-// wireOwn tells Canceled and Abandoned from Velero's Failed, and keeps a request to cancel over a restart.
+// wireOwn tells Canceled and Abandoned from Velero's Failed, and keeps a request to cancel, and an operation's parent,
+// over a restart.
 type wireOwn struct {
 	Outcome         Phase      `json:"outcome,omitempty"`
 	CancelRequested *time.Time `json:"cancelRequested,omitempty"`
 	CancelReason    string     `json:"cancelReason,omitempty"`
+	Parent          string     `json:"parent,omitempty"`
 }
 
-// statusToWire returns s as the document keeps it.
-func statusToWire(s Status) wireStatus {
-	w := wireStatus{
-		Phase: s.Phase, Error: s.Error, Completed: s.Completed, Total: s.Total, Units: s.Units, Description: s.Description,
-		Created: s.Created, Started: s.Started, Updated: s.Updated,
+// parent returns the ID of the parent, empty for none.
+func (w wireStatus) parent() string {
+	if w.Own == nil {
+		return ""
 	}
-	own := wireOwn{CancelRequested: s.CancelRequested, CancelReason: s.CancelReason}
-	if s.Phase == PhaseCanceled || s.Phase == PhaseAbandoned {
-		w.Phase, own.Outcome = PhaseFailed, s.Phase
-	}
-	if own != (wireOwn{}) {
-		w.Own = &own
-	}
-	return w
+	return w.Own.Parent
 }
 
 // status returns what the document says. An outcome that is unknown, or stands beside another phase than Failed, says
@@ -88,28 +82,15 @@ func (w wireStatus) status() Status {
 	return s
 }
 
-func toBackupEntry(key Key, op *Operation) backupEntry {
-	return backupEntry{
-		Spec: backupSpec{
-			BackupName: key.Name, BackupUID: key.UID, Action: op.Action, Resource: op.Resource, ID: op.ID, PostItems: op.PostItems,
-		},
-		Status: statusToWire(op.Status),
-	}
-}
-
-func toRestoreEntry(key Key, op *Operation) restoreEntry {
-	return restoreEntry{
-		Spec:   restoreSpec{RestoreName: key.Name, RestoreUID: key.UID, Action: op.Action, Resource: op.Resource, ID: op.ID},
-		Status: statusToWire(op.Status),
-	}
-}
-
-func (e *backupEntry) operation() (Operation, types.UID) {
-	return Operation{
-		ID: e.Spec.ID, Action: e.Spec.Action, Resource: e.Spec.Resource, PostItems: e.Spec.PostItems, Status: e.Status.status(),
+func (e *backupEntry) operation() (*Operation, types.UID) {
+	return &Operation{
+		ID: e.Spec.ID, Action: e.Spec.Action, Resource: e.Spec.Resource, PostItems: e.Spec.PostItems,
+		Parent: e.Status.parent(), Status: e.Status.status(),
 	}, e.Spec.BackupUID
 }
 
-func (e *restoreEntry) operation() (Operation, types.UID) {
-	return Operation{ID: e.Spec.ID, Action: e.Spec.Action, Resource: e.Spec.Resource, Status: e.Status.status()}, e.Spec.RestoreUID
+func (e *restoreEntry) operation() (*Operation, types.UID) {
+	return &Operation{
+		ID: e.Spec.ID, Action: e.Spec.Action, Resource: e.Spec.Resource, Parent: e.Status.parent(), Status: e.Status.status(),
+	}, e.Spec.RestoreUID
 }
