@@ -17,7 +17,7 @@ import (
 // Action answers for the operations of snapshots: an operation is completed when its snapshot is ready to use with a
 // handle, and failed when the snapshot was deleted or replaced or its error is final. A snapshot of the name that was
 // created after the start in the operation's ID is not the operation's. It waits for nothing and starts
-// nothing: every call reads the cluster once, and operations that go on for too long are the poller's to end.
+// nothing: every call reads the cluster once, or not at all while [Action.Run] watches it, and operations that go on for too long are the poller's to end.
 //
 // It remembers what it saw of each operation for an hour after it was last asked. What it has called completed stays
 // completed for as long, also when the snapshot is released meanwhile; the record of operations keeps it for ever.
@@ -30,17 +30,22 @@ type Action struct {
 	opts   WaitOptions
 	asker  asker
 
-	mu    sync.Mutex // guards what follows
-	known map[string]*memory
-	swept time.Time // when known was last looked through
+	mu      sync.Mutex // guards what follows
+	known   map[string]*memory
+	swept   time.Time         // when known was last looked through
+	running bool              // Run is
+	open    time.Time         // since when the watch of Run is; zero: it is not
+	changes map[Ref]time.Time // told by that watch
 }
 
 var _ operations.ManyAction = (*Action)(nil)
 
 // memory is what the action saw of one operation.
 type memory struct {
-	state State
-	asked time.Time
+	state    State
+	asked    time.Time
+	began    time.Time // when the read behind progress began; zero: nothing was read
+	progress operations.Progress
 }
 
 // forgetAfter is how long an operation is remembered that nobody asks for.
@@ -49,7 +54,8 @@ const forgetAfter = time.Hour
 // sweepAfter is how long nobody looks for what is to be forgotten.
 const sweepAfter = 5 * time.Minute
 
-// NewAction makes an action. Of the options it uses Classifier and CallTimeout. It sends no request.
+// NewAction makes an action. Of the options it uses Classifier and CallTimeout, and [Action.Run] uses Schedule, SafetyRead and
+// RetryWatch. It sends no request.
 func NewAction(c Client, names Names, opts WaitOptions) (*Action, error) {
 	if c == nil {
 		return nil, errors.New("action: client is nil")
@@ -67,6 +73,9 @@ func newAction(c Client, names Names, opts WaitOptions) *Action {
 // Action answers for the operations of [Report.Operations], for the poller of package operations. Each call makes one
 // with a memory of its own.
 func (s *Snapshotter) Action() operations.ManyAction {
+	if s == nil {
+		return &Action{} // whose calls say so
+	}
 	return newAction(s.snaps, s.opts.Names, s.opts.Wait)
 }
 
@@ -82,6 +91,9 @@ func (a *Action) Progress(ctx context.Context, operationID string) (operations.P
 // ProgressMany answers for all operations with one list of snapshots for each namespace, and one read of each content
 // that is not known to be cut, or one list of contents if those are more than 50.
 func (a *Action) ProgressMany(ctx context.Context, ids []string) (map[string]operations.ProgressResult, error) {
+	if err := a.made(); err != nil {
+		return nil, err
+	}
 	answers := make(map[string]operations.ProgressResult, len(ids))
 	byNamespace := map[string][]*asked{}
 	now := time.Now()
@@ -91,9 +103,13 @@ func (a *Action) ProgressMany(ctx context.Context, ids []string) (map[string]ope
 		case err != nil:
 			answers[id] = operations.ProgressResult{Err: operations.Permanent(err)}
 		default:
-			q := &asked{id: id, ref: ref, state: a.recall(id, ref, now)}
+			q := &asked{id: id, ref: ref, began: now, state: a.recall(id, ref, now)}
 			if q.state.Ready {
 				answers[id] = operations.ProgressResult{Progress: q.progress()}
+				continue
+			}
+			if p, ok := a.fresh(id, ref, now); ok {
+				answers[id] = operations.ProgressResult{Progress: p}
 				continue
 			}
 			byNamespace[ref.Namespace] = append(byNamespace[ref.Namespace], q)
@@ -119,6 +135,7 @@ func (a *Action) ProgressMany(ctx context.Context, ids []string) (map[string]ope
 type asked struct {
 	id       string
 	ref      Ref
+	began    time.Time
 	state    State
 	snapshot *Snapshot // nil with a nil err: there is none
 	newer    bool      // snapshot is not the operation's, but one that was made later
@@ -166,10 +183,11 @@ func (a *Action) answer(ctx context.Context, q *asked) operations.ProgressResult
 			State: operations.StateCanceled, Error: "canceled by request", Started: q.snapshot.Created, Total: 1, Units: units,
 		}}
 	}
+	p := q.progress()
 	a.mu.Lock()
-	a.known[q.id] = &memory{state: q.state, asked: time.Now()}
+	a.known[q.id] = &memory{state: q.state, asked: time.Now(), began: q.began, progress: p}
 	a.mu.Unlock()
-	return operations.ProgressResult{Progress: q.progress()}
+	return operations.ProgressResult{Progress: p}
 }
 
 // driverOf is the driver that the classifier is told: the content's, while nothing better is known.

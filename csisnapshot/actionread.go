@@ -127,9 +127,12 @@ func (a *Action) listContents(ctx context.Context, wanted []*asked) {
 	}
 }
 
-// contentNameOf is the name of the snapshot's content: as its status tells, else as the snapshot-controller gives it.
-// It is empty on fakes that give no UID.
+// contentNameOf is the name of the snapshot's content: as its source or its status tells, else as the snapshot-controller
+// gives it. It is empty on fakes that give no UID.
 func contentNameOf(vs *Snapshot) string {
+	if vs.SourceContent != "" {
+		return vs.SourceContent
+	}
 	if vs.Status != nil && vs.Status.BoundContent != nil && *vs.Status.BoundContent != "" {
 		return *vs.Status.BoundContent
 	}
@@ -141,6 +144,9 @@ func contentNameOf(vs *Snapshot) string {
 
 // Cancel marks the snapshot, unless it is ready or gone.
 func (a *Action) Cancel(ctx context.Context, operationID string) error {
+	if err := a.made(); err != nil {
+		return err
+	}
 	ref, err := ParseOperationID(operationID)
 	if err != nil {
 		return operations.Permanent(err)

@@ -101,7 +101,10 @@ func (r *run) mayFreeze(ctx context.Context, b *batchRun) error {
 		return true
 	})
 	if err == nil && taken {
-		r.awaitPickup(ctx)
+		err = r.awaitDrivers(ctx, b)
+	}
+	if err == nil && taken {
+		r.awaitWork(ctx)
 	}
 	if why := r.why(ctx); err == nil {
 		err = why
@@ -133,15 +136,22 @@ func (r *run) leave(b *batchRun) {
 	})
 }
 
-// awaitPickup waits until the snapshot-controller has come to everything that was sent before, so that the snapshots of a
-// frozen pod do not queue behind it. What is not picked up in time is not waited for again.
-func (r *run) awaitPickup(ctx context.Context) {
-	if r.sig.awaitFor(ctx, r.s.opts.MaxPickup, func() bool { return r.unpicked == 0 }) || ctx.Err() != nil {
-		return
+// awaitWork waits until the snapshot-controller has done its work on everything that was sent before, and has its requests
+// saved up again, so that the snapshots of a frozen pod do not queue behind it: picked up what is not cut, and told of the
+// cut what is. What is not done in time is not waited for again.
+func (r *run) awaitWork(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, r.s.opts.MaxPickup)
+	defer cancel()
+	if r.sig.await(ctx, func() bool { return r.unpicked == 0 && r.trail == 0 }) == nil {
+		for at := r.restUntil(); time.Now().Before(at) && sleepUntil(ctx, at, nil); {
+			at = r.restUntil()
+		}
+	} else if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		for _, v := range r.byRef {
+			r.move(v, func() { v.picked, v.worked = v.picked || v.snapshot != nil, v.worked || v.isCut })
+		}
 	}
-	for _, v := range r.byRef {
-		r.move(v, func() { v.picked = v.picked || v.snapshot != nil })
-	}
+	r.sig.update(func() { r.lag = 0 })
 }
 
 // resume finds what an earlier Cut has cut of the batch and reports whether that is everything. Its pods are not frozen

@@ -24,7 +24,7 @@ func (r *run) holdPod(ctx context.Context, p *podRun, b *batchRun, release <-cha
 	var frozenAt time.Time
 	defer func() { r.thawPod(ctx, p, b, ref, hooks.Post, start, frozenAt) }()
 
-	errs, failed := runHooks(ctx, r.s.opts.Quiescer, ref, stagePre, hooks.Pre)
+	errs, failed := r.runPre(ctx, ref, hooks.Pre)
 	frozenAt = time.Now()
 	over, stop := holdTime(r.s.opts.MaxFreeze)
 	defer stop()
@@ -32,8 +32,9 @@ func (r *run) holdPod(ctx context.Context, p *podRun, b *batchRun, release <-cha
 		p.report.Hooked, p.report.UID = true, ref.UID
 		p.report.HookErrors = append(p.report.HookErrors, errs...)
 		p.err, p.ready = failed, true
+		tell(r.events, r.s.opts.Observer.Frozen, PodEvent{Pod: ref, Err: joinHooks(errs)})
+		r.proceed(func(p *Progress) { p.FrozenPods++ })
 	})
-	tell(r.events, r.s.opts.Observer.Frozen, PodEvent{Pod: ref, Err: joinHooks(errs)})
 	if failed != nil {
 		return
 	}
@@ -82,23 +83,26 @@ func firstTitle(hooks PodHooks) string {
 // thawPod runs the post hooks and records the thaw, also when ctx has ended. Every call of holdPod that saved an intent
 // comes here once. A post hook that fails leaves the intent open.
 func (r *run) thawPod(ctx context.Context, p *podRun, b *batchRun, ref PodRef, post []Hook, start, frozenAt time.Time) {
-	ctx = context.WithoutCancel(ctx)
 	if frozenAt.IsZero() {
 		frozenAt = time.Now()
 	}
 	r.closeWindow(p, b, errThawed)
 	frozen := time.Since(frozenAt)
-	errs, failed := runHooks(ctx, r.s.opts.Quiescer, ref, stagePost, post)
+	errs, failed := r.runPost(ctx, ref, post)
 	total := time.Since(start)
 	if failed == nil {
-		_ = r.journal.thaw(ctx, ref, "") // what cannot be saved now is saved with the next intent, or by flush, or is Cut's error
+		_ = r.journal.thaw(context.WithoutCancel(ctx), ref, "") // what cannot be saved now is saved with the next intent, or by flush, or is Cut's error
 	}
 	r.sig.update(func() {
 		p.report.Frozen, p.report.Total = frozen, total
 		p.report.HookErrors = append(p.report.HookErrors, errs...)
 		p.report.Err = errors.Join(p.err, failed)
+		tell(r.events, r.s.opts.Observer.Thawed, PodEvent{Pod: ref, Frozen: frozen, Err: joinHooks(errs)})
+		r.proceed(func(p *Progress) {
+			p.ThawedPods++
+			p.FrozenPods--
+		})
 	})
-	tell(r.events, r.s.opts.Observer.Thawed, PodEvent{Pod: ref, Frozen: frozen, Err: joinHooks(errs)})
 }
 
 // closeWindow ends the time in which the pod's volumes are cut frozen. Its first call for a pod decides.

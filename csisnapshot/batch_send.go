@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,16 +23,16 @@ func (r *run) send(ctx context.Context, volumes []*volumeRun) {
 	}
 	var group errgroup.Group
 	group.SetLimit(workers)
-	for _, v := range volumes {
+	one := func(v *volumeRun) {
 		if err := r.podsOf(v); err != nil {
 			r.fail(v, err)
-			continue
+			return
 		}
 		window, done := r.window(ctx, v)
 		if err := r.place(window, v, places); err != nil {
 			done()
 			r.failUnsent(v, err)
-			continue
+			return
 		}
 		group.Go(func() error {
 			defer done()
@@ -49,7 +50,35 @@ func (r *run) send(ctx context.Context, volumes []*volumeRun) {
 			return nil
 		})
 	}
+	var queues sync.WaitGroup
+	for _, queue := range r.queues(volumes) {
+		queues.Go(func() {
+			for _, v := range queue {
+				one(v)
+			}
+		})
+	}
+	queues.Wait()
 	_ = group.Wait() // the functions return no error
+}
+
+// queues are the volumes in their order, those of each driver with places apart, so that no driver waits for another's.
+func (r *run) queues(volumes []*volumeRun) [][]*volumeRun {
+	var all [][]*volumeRun
+	index := map[string]int{}
+	for _, v := range volumes {
+		key := ""
+		if r.s.opts.limitsOf(v.Driver).InFlight > 0 {
+			key = v.Driver
+		}
+		n, ok := index[key]
+		if !ok {
+			n = len(all)
+			index[key], all = n, append(all, nil)
+		}
+		all[n] = append(all[n], v)
+	}
+	return all
 }
 
 // missEarly notes the volumes that were cut before their pods were frozen. The signal's mutex is held.
@@ -125,6 +154,9 @@ func (r *run) overdue(window context.Context, v *volumeRun) error {
 
 // place waits for a place among the snapshots in flight. A volume that gets none, or one too late, has given it back.
 func (r *run) place(window context.Context, v *volumeRun, places chan struct{}) error {
+	if err := r.awaitPlace(window, v); err != nil {
+		return err
+	}
 	if err := r.overdue(window, v); err != nil || places == nil {
 		return err
 	}
@@ -157,6 +189,10 @@ func (r *run) failUnsent(v *volumeRun, err error) {
 
 // sendOne creates one snapshot and hands it to the waiter.
 func (r *run) sendOne(ctx, window context.Context, v *volumeRun) *Pending {
+	if err := r.awaitTurn(window, v.Driver); err != nil {
+		r.failUnsent(v, err)
+		return nil
+	}
 	select {
 	case <-r.waiter.Stalled(v.Driver):
 		return r.waiter.Add(Target{Ref: v.ref, Driver: v.Driver}, StageCut)

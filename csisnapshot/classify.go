@@ -16,6 +16,7 @@ type ErrorInfo struct {
 	Kind    string        // KindSnapshot or KindContent
 	Text    string        // status.error.message
 	Code    string        // the gRPC code's name found in Text, as in "InvalidArgument"; empty if there is none
+	Reason  string        // of the event that goes with Text, as "SnapshotCreationFailed"; empty if Text is not the stack's
 	Age     time.Duration // since the wait first saw an error on this snapshot after its last progress
 	Repeats int           // different errors (by text or time) seen since the last progress, at least 1
 }
@@ -28,6 +29,9 @@ const (
 
 // Verdict is a classifier's answer. The zero value means: information only, keep waiting.
 type Verdict struct {
+	// Retry says that the stack will get over the error: it is information only, as with the zero value, and no other
+	// classifier of a [Chain] is asked.
+	Retry bool
 	// Final ends this snapshot's wait at once, with [ErrFinal].
 	Final bool
 	// RetryAfter is a time, counted from the first sight of an error after the last progress, in which no progress is

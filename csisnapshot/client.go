@@ -110,14 +110,8 @@ func (w *Watch[T]) Decode(e watch.Event) Event[T] { return w.decode(e) }
 // Stop ends the watch. It may be called more than once.
 func (w *Watch[T]) Stop() { w.watch.Stop() }
 
-// listAll reads every page of a list, pageSize objects at a time, and calls fn for each object.
-func listAll[T any](ctx context.Context, r Resource[T], namespace, selector string, fn func(T)) error {
-	return listPages(ctx, func(ctx context.Context, request func(context.Context) error) error { return request(ctx) },
-		r, namespace, selector, fn)
-}
-
-// listPages is listAll with each page read by call, which gives every request a time of its own: a list of many pages may
-// take as long as they do.
+// listPages reads every page of a list, pageSize objects at a time, and calls fn for each object. Each page is read by call,
+// which gives every request a time of its own: a list of many pages may take as long as they do.
 func listPages[T any](
 	ctx context.Context, call func(context.Context, func(context.Context) error) error, r Resource[T], namespace, selector string, fn func(T),
 ) error {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -46,7 +47,7 @@ func TestClientsReadTheSame(t *testing.T) {
 	for _, text := range []string{
 		`{"metadata":{"name":"a"},"spec":{"deletionPolicy":"Delete","driver":"d","source":{"volumeHandle":"v"},"volumeSnapshotRef":{"namespace":"app","name":"a","uid":"u"}}}`,
 		`{"metadata":{"name":"b"},"spec":{"deletionPolicy":"Retain","driver":"d","source":{"snapshotHandle":"h"},"volumeSnapshotRef":{}},"status":{}}`,
-		`{"metadata":{"name":"c"},"spec":{"deletionPolicy":"Retain","driver":"d","volumeSnapshotClassName":"fast","source":{},"volumeSnapshotRef":{}},"status":{"snapshotHandle":"h","creationTime":1767268800000000001,"restoreSize":1073741824,"readyToUse":true,"error":{"message":"old"}}}`,
+		`{"metadata":{"name":"c"},"spec":{"deletionPolicy":"Retain","driver":"d","volumeSnapshotClassName":"fast","sourceVolumeMode":"Block","source":{},"volumeSnapshotRef":{}},"status":{"snapshotHandle":"h","creationTime":1767268800000000001,"restoreSize":1073741824,"readyToUse":true,"error":{"message":"old"}}}`,
 	} {
 		add(t, cluster, "VolumeSnapshotContent", text)
 	}
@@ -61,6 +62,9 @@ func TestClientsReadTheSame(t *testing.T) {
 	c, err := typed.Contents().Get(t.Context(), "", "c")
 	if err != nil || c.Handle() != "h" || c.Status.CreationTime.UnixNano() != 1767268800000000001 || c.DeletionPolicy != csisnapshot.DeletionPolicyRetain {
 		t.Errorf("content c: %+v, %v", c, err)
+	}
+	if a, err := typed.Contents().Get(t.Context(), "", "a"); err != nil || a.SourceVolumeMode != nil || c.SourceVolumeMode == nil || *c.SourceVolumeMode != corev1.PersistentVolumeBlock {
+		t.Errorf("modes %v and %v, %v, want none and Block", a.SourceVolumeMode, c.SourceVolumeMode, err)
 	}
 }
 
@@ -127,8 +131,9 @@ func TestClientsWriteTheSame(t *testing.T) {
 			vsc, err := client.Contents().Create(ctx, csisnapshot.Content{
 				Meta: csisnapshot.Meta{Name: "content"}, Driver: "d", DeletionPolicy: csisnapshot.DeletionPolicyDelete, VolumeHandle: new("v"),
 				Snapshot: csisnapshot.SnapshotRef{Namespace: vs.Namespace, Name: vs.Name, UID: vs.UID}, Class: new("fast"),
+				SourceVolumeMode: new(corev1.PersistentVolumeBlock),
 			})
-			if err != nil || vsc.Snapshot.UID != vs.UID || *vsc.VolumeHandle != "v" || *vsc.Class != "fast" {
+			if err != nil || vsc.SourceVolumeMode == nil || *vsc.SourceVolumeMode != corev1.PersistentVolumeBlock || vsc.Snapshot.UID != vs.UID || *vsc.VolumeHandle != "v" || *vsc.Class != "fast" {
 				t.Errorf("create content: %+v, %v", vsc, err)
 			}
 			class := csisnapshot.Class{Meta: csisnapshot.Meta{Name: "class"}, Driver: "d", DeletionPolicy: csisnapshot.DeletionPolicyRetain, Parameters: map[string]string{"k": "v"}}

@@ -114,7 +114,7 @@ func (e *entry) deadline(timeout time.Duration) (time.Time, bool) {
 func (w *Waiter) stall(c *driverClock, now time.Time) {
 	for _, e := range w.sorted() {
 		if _, waiting := c.waiting[e]; waiting {
-			w.end(e, ErrTimeout, w.timeoutDiagnosis(e), errors.Join(c.err(w.opts.Timeout), w.unjudged), now)
+			w.end(e, ErrTimeout, w.timeoutDiagnosis(e), errors.Join(c.err(w.opts.Timeout), w.trouble()), now)
 		}
 	}
 	closeOnce(c.stalled)
@@ -126,6 +126,8 @@ func (w *Waiter) timeoutDiagnosis(e *entry) Diagnosis {
 	switch d := e.state.Diagnosis; {
 	case d == DiagnosisNeverPickedUp && w.driver(e.state.Driver).pickups > 0:
 		return DiagnosisQueued
+	case d == DiagnosisNone && !e.state.PickedUp && w.unread() != nil:
+		return DiagnosisUnreadable
 	case d == DiagnosisNone && !e.state.PickedUp: // never read
 		return DiagnosisNeverPickedUp
 	case d == DiagnosisNone && !e.state.Begun && w.driver(e.state.Driver).since.After(e.state.ProgressAt):

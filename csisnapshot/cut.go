@@ -19,16 +19,22 @@ import (
 // The error says that the job as a whole could not be done: ctx ended, the freeze intents cannot be kept, the API cannot
 // be read, or the arguments are unusable. Pods are thawed all the same, in a bounded time after ctx has ended.
 func (s *Snapshotter) Cut(ctx context.Context, owner Owner, plan *Plan) (*Report, error) {
+	if err := s.made(); err != nil {
+		return &Report{Owner: owner}, fmt.Errorf("cut: %w", err)
+	}
 	start := time.Now()
 	r := &run{
-		s: s, owner: owner, started: s.opts.Clock(), sig: newSignal(), byRef: map[Ref]*volumeRun{}, controllers: map[string]int{},
+		s: s, owner: owner, started: s.opts.Clock(), sig: newSignal(), byRef: map[Ref]*volumeRun{},
+		controllers: map[string]int{}, paces: map[string]*driverPace{},
 	}
 	report := &Report{Owner: owner, Started: r.started}
 	if err := errors.Join(owner.Validate(), r.take(plan)); err != nil {
 		return report, fmt.Errorf("cut: %w", err)
 	}
+	r.progress = r.total()
 	events := newDispatcher()
 	r.events = events
+	tell(events, s.opts.Observer.Progress, r.progress)
 	err := r.do(ctx, report)
 	events.close()
 	r.fill(report, plan)
@@ -54,11 +60,16 @@ type run struct {
 	// to the goroutine that runs the batches.
 	leavingSince time.Time
 
+	progress    Progress       // guarded by sig, as all that follows
 	sig         *signal        // guards what follows and the same part of batches, pods and volumes
 	unpicked    int            // snapshots sent, not picked up, not given up on
+	trail       int            // snapshots cut on which the snapshot-controller still has work, not given up on
+	workedAt    time.Time      // when it was last done with one
+	lag         time.Duration  // the longest time from a cut to that since the last freeze
 	frozen      int            // pods that are frozen or about to be
 	controllers map[string]int // of these pods
-	fatal       error          // why no further batch is begun
+	paces       map[string]*driverPace
+	fatal       error // why no further batch is begun
 }
 
 // do is the Cut between its arguments and its report.
@@ -73,10 +84,12 @@ func (r *run) do(ctx context.Context, report *Report) error {
 	if len(r.byRef) == 0 {
 		return nil
 	}
-	if r.waiter, err = NewWaiter(r.s.snaps, r.s.opts.Wait, r.owner, r.s.opts.Names, r.namespaces()); err != nil {
+	wait := r.s.opts.Wait
+	wait.Classifier = r.heeding(wait.Classifier)
+	if r.waiter, err = NewWaiter(r.s.snaps, wait, r.owner, r.s.opts.Names, r.namespaces()); err != nil {
 		return err
 	}
-	r.waiter.follower = r.changed
+	r.waiter.follower, r.waiter.worked = r.changed, r.doneWith
 	err = r.watched(ctx)
 	return errors.Join(err, r.flush(ctx))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,6 +48,36 @@ func (r *run) checkClaims(ctx context.Context) error {
 			if uid := found[v.Claim]; v.Namespace == namespace && uid != v.ClaimUID {
 				r.fail(v, &ClaimChangedError{Namespace: namespace, Claim: v.Claim, Planned: v.ClaimUID, Found: uid})
 			}
+		}
+		if err := r.checkRoom(ctx, namespace, unsent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkRoom ends the volumes of the namespace that have as many snapshots as their driver keeps.
+func (r *run) checkRoom(ctx context.Context, namespace string, volumes []*volumeRun) error {
+	limit := func(v *volumeRun) int {
+		if v.Namespace != namespace || v.leaving != "" {
+			return 0 // the place of one that leaves is the next one's
+		}
+		return r.s.opts.limitsOf(v.Driver).PerVolume
+	}
+	if !slices.ContainsFunc(volumes, func(v *volumeRun) bool { return limit(v) > 0 }) {
+		return nil
+	}
+	found, err := r.listSnapshots(ctx, namespace, "")
+	if err != nil {
+		return err
+	}
+	taken := map[string]int{}
+	for _, s := range found {
+		taken[s.Claim]++
+	}
+	for _, v := range volumes {
+		if most := limit(v); most > 0 && taken[v.Claim] >= most {
+			r.fail(v, fmt.Errorf("%w: %d of %d", ErrVolumeFull, taken[v.Claim], most))
 		}
 	}
 	return nil

@@ -2,12 +2,9 @@ package csisnapshot_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,61 +16,17 @@ import (
 
 	"github.com/sheetanchor/sheetanchor/backuptest"
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
+	"github.com/sheetanchor/sheetanchor/internal/race"
 )
 
 // process is one life of a program: it is killed after its kth effect on the world, and has none afterwards.
 type process struct {
 	lab   *cutLab
 	limit int // effects until the kill; 0: none
-	kill  context.CancelFunc
 
-	mu      sync.Mutex
-	effects []string
-	dead    bool
-}
-
-var errKilled = errors.New("process killed")
-
-// effect counts one effect that was done and kills the process when it was the last.
-func (p *process) effect(what string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dead {
-		return
-	}
-	p.effects = append(p.effects, what)
-	if len(p.effects) == p.limit {
-		p.dead = true
-		p.kill()
-	}
-}
-
-func (p *process) isDead() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.dead
-}
-
-// RoundTrip lets requests of a living process pass.
-func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.Method != http.MethodGet { // one after the other, so that the kill comes after exactly limit effects
-		p.lab.writes <- struct{}{}
-		defer func() { <-p.lab.writes }()
-	}
-	if p.isDead() {
-		return nil, errKilled
-	}
-	resp, err := p.lab.cluster.RoundTripper().RoundTrip(req)
-	if req.Method != http.MethodGet {
-		p.effect(req.Method)
-	}
-	if p.isDead() {
-		if err == nil {
-			_ = resp.Body.Close()
-		}
-		return nil, errKilled
-	}
-	return resp, err
+	life    *backuptest.Process
+	effects []string // that began before it ended
+	killed  bool
 }
 
 // Load reads the lab's document.
@@ -81,12 +34,7 @@ func (p *process) Load(ctx context.Context) ([]byte, error) { return p.lab.inten
 
 // Save writes the lab's document.
 func (p *process) Save(ctx context.Context, data []byte) error {
-	if p.isDead() {
-		return errKilled
-	}
-	err := p.lab.intents.Save(ctx, data)
-	p.effect("save")
-	return err
+	return p.life.Do(ctx, "save", func(ctx context.Context) error { return p.lab.intents.Save(ctx, data) })
 }
 
 // Hooks are the lab's.
@@ -96,22 +44,19 @@ func (p *process) Hooks(pod *corev1.Pod) (csisnapshot.PodHooks, error) {
 
 // Exec runs the lab's hooks.
 func (p *process) Exec(ctx context.Context, pod csisnapshot.PodRef, hook csisnapshot.Hook) error {
-	if p.isDead() {
-		return errKilled
-	}
-	err := p.lab.quiescer.Exec(ctx, pod, hook)
-	p.effect(hook.Name + " " + pod.Name)
-	return err
+	return p.life.Do(ctx, hook.Name+" "+pod.Name, func(ctx context.Context) error { return p.lab.quiescer.Exec(ctx, pod, hook) })
 }
 
 // live runs Cut for the owner until it returns or is killed.
 func (p *process) live(t *testing.T, owner csisnapshot.Owner) (*csisnapshot.Report, error) {
 	t.Helper()
-	ctx, kill := context.WithCancel(t.Context())
-	defer kill()
-	p.kill = kill
-	config := p.lab.cluster.Config()
-	config.Transport = p
+	ctx, life := backuptest.NewProcess(t.Context(), map[int]backuptest.Trouble{p.limit: backuptest.CrashAfter})
+	p.life = life
+	defer func() {
+		p.effects, p.killed = life.Effects(), life.Crashed()
+		life.Kill()
+	}()
+	config := life.Config(p.lab.cluster.Config())
 	core, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -131,19 +76,24 @@ func (p *process) live(t *testing.T, owner csisnapshot.Owner) (*csisnapshot.Repo
 	return s.Cut(ctx, owner, plan)
 }
 
-// S9, S5: killed after each of its effects and run again, Cut takes one snapshot per volume and leaves no pod frozen
-// (snap-22, snap-23).
+// S9, S5: killed after each of its effects and run again, Cut takes one snapshot per volume, leaves no pod frozen
+// and touches nothing of another's (snap-22, snap-23).
 func TestCutSurvivesAKillAfterEachEffect(t *testing.T) {
 	t.Parallel()
-	for kill := 1; ; kill++ {
+	for kill := 1; ; kill += race.Scaled(1, 3) {
 		killed := false
 		synctest.Test(t, func(t *testing.T) {
 			scripts := map[string]backuptest.Script{"b1": {CutAfter: 2 * time.Second, ReadyAfter: 5 * time.Second}}
 			l := newCutLab(t, backuptest.ControllerOptions{Scripts: scripts},
-				append(claims("a1", "a2", "b1", "w1", "orphan"), hookedPod("pa", "a1", "a2"), hookedPod("pb", "b1"), plainPod("web", "w1"))...)
+				append(claims("a1", "a2", "b1", "w1", "orphan"), hookedPod("pa", "a1", "a2"), hookedPod("pb", "b1"), plainPod("web", "w1"),
+					backuptest.Snapshot{Namespace: "app", Name: "theirs", Claim: "a1"})...)
+			theirs, err := l.snapshotsOf().Get(t.Context(), "app", "theirs")
+			if err != nil {
+				t.Fatal(err)
+			}
 			first := &process{lab: l, limit: kill}
-			_, err := first.live(t, cutOwner)
-			killed = first.isDead()
+			_, err = first.live(t, cutOwner)
+			killed = first.killed
 			if killed != (err != nil) {
 				t.Fatalf("kill %d: killed %v, Cut = %v", kill, killed, err)
 			}
@@ -183,6 +133,9 @@ func TestCutSurvivesAKillAfterEachEffect(t *testing.T) {
 				}
 			}
 			checkSameOperations(t, l, report)
+			if now, err := l.snapshotsOf().Get(t.Context(), "app", "theirs"); err != nil || now.ResourceVersion != theirs.ResourceVersion {
+				t.Errorf("%s: another's snapshot was touched: %+v, %v", where, now, err)
+			}
 		})
 		if t.Failed() {
 			return
@@ -302,7 +255,7 @@ func TestCutReportsPodsThatCannotBeThawed(t *testing.T) {
 					t.Fatal(err)
 				}
 				pods := core.CoreV1().Pods("app")
-				if err := pods.Delete(t.Context(), "pa", metav1.DeleteOptions{}); err != nil {
+				if err := pods.Delete(t.Context(), "pa", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 					t.Fatal(err)
 				}
 				pod := hookedPod("pa", "a")

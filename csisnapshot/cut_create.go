@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -53,6 +54,11 @@ var (
 // the name, which is always the same, tells whether it was done. Nothing is sent after the window has ended.
 func (r *run) create(ctx, window context.Context, v *volumeRun) (Snapshot, found, error) {
 	want := r.s.opts.Names.NewSnapshot(r.owner, ClaimRef{Namespace: v.Namespace, Name: v.Claim, UID: v.ClaimUID}, v.Class)
+	for key, value := range v.ClaimLabels {
+		if _, own := want.Labels[key]; !own {
+			want.Labels[key] = value
+		}
+	}
 	var got Snapshot
 	how, lost := foundNot, false
 	err := retry(window, r.s.opts.Wait.Timeout, func(ctx context.Context) error {
@@ -180,14 +186,19 @@ func (r *run) adopt(ctx context.Context) error {
 // listOwn lists the owner's snapshots in a namespace.
 func (r *run) listOwn(ctx context.Context, namespace string) (all []Snapshot, err error) {
 	selector := r.s.opts.Names.OwnerSelector(r.owner.UID)
-	err = retry(ctx, r.s.opts.Wait.Timeout, func(ctx context.Context) error {
-		all = nil
-		err := listAll(ctx, r.s.snaps.Snapshots(), namespace, selector, func(s Snapshot) { all = append(all, s) })
-		if apierrors.IsResourceExpired(err) {
-			return errExpired
+	return r.listSnapshots(ctx, namespace, selector)
+}
+
+// listSnapshots lists snapshots page by page, each in a time of its own: a list of many pages may take as long as they do.
+func (r *run) listSnapshots(ctx context.Context, namespace, selector string) (all []Snapshot, err error) {
+	err = pages(ctx, r.s.opts.Wait.Timeout, func(ctx context.Context, opts metav1.ListOptions) (string, error) {
+		page, err := r.s.snaps.Snapshots().List(ctx, namespace, ListOptions{Selector: selector, Limit: opts.Limit, Continue: opts.Continue})
+		if err != nil {
+			return "", err
 		}
-		return err
-	})
+		all = append(all, page.Items...)
+		return page.Continue, nil
+	}, func() { all = nil })
 	if apiMissing(err) {
 		err = ErrNoSnapshotAPI
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sheetanchor/sheetanchor/backuptest"
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
+	"github.com/sheetanchor/sheetanchor/internal/race"
 )
 
 // S5: whatever a pre hook does, the post hook runs once for every pod whose pre hook was started, and the other pods and
@@ -416,7 +417,7 @@ func TestCutLooksAtThePodAgain(t *testing.T) {
 // has exactly one post hook after it, and post.start - pre.return is at most MaxFreeze.
 func TestCutFreezeModel(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(15) {
+	for seed := range uint64(race.Scaled(15, 6)) {
 		synctest.Test(t, func(t *testing.T) { freezeModel(t, seed) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)

@@ -28,7 +28,6 @@ type cutLab struct {
 	controller *backuptest.SnapshotController
 	intents    *memoryDoc
 	quiescer   *scriptedQuiescer
-	writes     chan struct{} // capacity 1: held by the process that writes
 	stop       context.CancelFunc
 	all        sync.WaitGroup
 }
@@ -52,7 +51,7 @@ func newBareLab(t *testing.T, opts backuptest.ControllerOptions, builders ...bac
 	}
 	l := &cutLab{
 		t: t, cluster: cluster, driver: backuptest.NewDriver(backuptest.DriverOptions{Names: []string{backuptest.DefaultDriver, secondDriver}}),
-		writes: make(chan struct{}, 1), intents: &memoryDoc{}, quiescer: &scriptedQuiescer{start: time.Now()},
+		intents: &memoryDoc{}, quiescer: &scriptedQuiescer{start: time.Now()},
 	}
 	l.controller = backuptest.NewSnapshotController(client, l.driver, opts)
 	ctx, stop := context.WithCancel(t.Context())
@@ -137,6 +136,8 @@ type scriptedQuiescer struct {
 	names   []string // of the hooks of each stage, behind "pre" and "post"; nil: one without more
 	// exec is what a hook does; nil: nothing. stage is "pre" or "post".
 	exec func(ctx context.Context, pod, stage string) error
+	// refuse says that the hook is not run at all; nil: every hook is.
+	refuse func(pod, stage string) error
 
 	mu  sync.Mutex
 	log []hookRun
@@ -168,6 +169,11 @@ func (q *scriptedQuiescer) Hooks(pod *corev1.Pod) (csisnapshot.PodHooks, error) 
 }
 
 func (q *scriptedQuiescer) Exec(ctx context.Context, pod csisnapshot.PodRef, hook csisnapshot.Hook) error {
+	if q.refuse != nil {
+		if err := q.refuse(pod.Name, hook.Name); err != nil {
+			return err
+		}
+	}
 	q.mu.Lock()
 	n := len(q.log)
 	q.log = append(q.log, hookRun{pod: pod.Name, stage: hook.Name, uid: pod.UID, at: time.Since(q.start), end: -1})
@@ -330,7 +336,7 @@ func (l *cutLab) deletePod(name string) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	if err := core.CoreV1().Pods("app").Delete(l.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+	if err := core.CoreV1().Pods("app").Delete(l.t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		l.t.Fatal(err)
 	}
 }

@@ -3,7 +3,6 @@ package csisnapshot
 import (
 	"context"
 	"sync"
-	"time"
 )
 
 // signal lets goroutines wait for any change of what a mutex guards, under their context.
@@ -45,11 +44,4 @@ func (s *signal) await(ctx context.Context, cond func() bool) error {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// awaitFor is await for at most d; it reports whether cond held.
-func (s *signal) awaitFor(ctx context.Context, d time.Duration, cond func() bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	return s.await(ctx, cond) == nil
 }

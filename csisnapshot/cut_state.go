@@ -11,22 +11,34 @@ import (
 func (r *run) move(v *volumeRun, change func()) {
 	observer := r.s.opts.Observer
 	r.sig.update(func() {
-		was := *v
+		unpicked, trailing, ended, inFlight := v.unpicked(), v.trailing(), v.ended, v.inFlight()
+		isCut, failed, created, picked := v.isCut, v.err != nil, v.snapshot != nil, v.result.PickedUp
 		change()
 		v.ended = v.ended || v.isCut || v.err != nil
-		r.unpicked += v.unpicked() - was.unpicked()
-		if v.ended && !was.ended {
+		r.unpicked += v.unpicked() - unpicked
+		r.trail += v.trailing() - trailing
+		r.pace(v.Driver).inFlight += v.inFlight() - inFlight
+		if v.ended && !ended {
 			v.batch.open--
 			v.batch.end = time.Now()
 		}
 		switch {
-		case v.isCut && !was.isCut:
+		case v.isCut && !isCut:
 			tell(r.events, observer.Cut, v.event())
-		case v.err != nil && was.err == nil:
+		case v.err != nil && !failed:
 			tell(r.events, observer.Failed, v.event())
-		case v.snapshot != nil && was.snapshot == nil:
+		case v.snapshot != nil && !created:
 			tell(r.events, observer.Created, v.event())
 		}
+		if v.result.PickedUp && !picked && !v.ended {
+			tell(r.events, observer.PickedUp, v.event())
+		}
+		r.proceed(func(p *Progress) {
+			p.Created += count(v.snapshot != nil, created)
+			p.PickedUp += count(v.result.PickedUp, picked)
+			p.Cut += count(v.isCut && !failed, isCut)
+			p.Failed += count(v.err != nil && !isCut, failed)
+		})
 		r.tellEnded(v.batch)
 	})
 }
@@ -54,6 +66,7 @@ func (r *run) tellEnded(b *batchRun) {
 		return
 	}
 	b.told = true
+	r.proceed(func(p *Progress) { p.EndedBatches++ })
 	e := r.batchEvent(b)
 	e.Elapsed, e.Resumed = b.end.Sub(b.start), b.resumed
 	tell(r.events, r.s.opts.Observer.BatchEnded, e)

@@ -27,8 +27,10 @@ type volumeRun struct {
 	adopted   bool
 	result    Result
 	early     bool  // cut before this run came to it
+	placed    bool  // has a place of its driver
 	picked    bool  // picked up, or given up on being picked up
 	isCut     bool  // has a handle
+	worked    bool  // cut, and the snapshot-controller has done its work on it, or was given up on
 	ended     bool  // cut, or will not be
 	err       error // why it will not be
 	notInTime bool  // was not cut while all its pods were frozen

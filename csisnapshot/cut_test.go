@@ -13,6 +13,7 @@ import (
 
 	"github.com/sheetanchor/sheetanchor/backuptest"
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
+	"github.com/sheetanchor/sheetanchor/internal/race"
 )
 
 // S5: pre hooks, creates, all cuts, post hooks; the freeze is measured from the return of the pre hook to the start of the
@@ -180,15 +181,15 @@ func TestCutNeverReadyCostsOneTimeout(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{0, 10} {
 		synctest.Test(t, func(t *testing.T) {
-			names := numbered("c", 30)
+			names := numbered("c", race.Scaled(30, 15))
 			scripts := map[string]backuptest.Script{}
 			for _, n := range names {
 				scripts[n] = backuptest.Script{Silent: true}
 			}
 			l := newCutLab(t, backuptest.ControllerOptions{Scripts: scripts}, claims(names...)...)
 			report := l.mustCut(csisnapshot.Options{Concurrency: limit})
-			if report.Failed() != 30 {
-				t.Errorf("%d volumes failed, want all 30", report.Failed())
+			if report.Failed() != len(names) {
+				t.Errorf("%d volumes failed, want all %d", report.Failed(), len(names))
 			}
 			if report.Duration > 11*time.Minute {
 				t.Errorf("limit %d: Cut took %v, want about one Timeout of 10m", limit, report.Duration)
@@ -200,8 +201,9 @@ func TestCutNeverReadyCostsOneTimeout(t *testing.T) {
 // S3: for 300 volumes there are 300 creates, and few other requests.
 func TestCutHundredsOfVolumes(t *testing.T) {
 	t.Parallel()
+	n := race.Scaled(300, 100)
 	synctest.Test(t, func(t *testing.T) {
-		l := newCutLab(t, backuptest.ControllerOptions{}, claims(numbered("c", 300)...)...)
+		l := newCutLab(t, backuptest.ControllerOptions{}, claims(numbered("c", n)...)...)
 		l.stop()
 		l.all.Wait()
 		l.cluster.ResetRequests()
@@ -209,8 +211,8 @@ func TestCutHundredsOfVolumes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(report.Volumes) != 300 || report.Failed() != 300 {
-			t.Errorf("%d volumes, %d failed, want 300 without a controller", len(report.Volumes), report.Failed())
+		if len(report.Volumes) != n || report.Failed() != n {
+			t.Errorf("%d volumes, %d failed, want %d without a controller", len(report.Volumes), report.Failed(), n)
 		}
 		requests := l.cluster.Requests()
 		creates := requests["create volumesnapshots"]
@@ -220,8 +222,8 @@ func TestCutHundredsOfVolumes(t *testing.T) {
 				others += n
 			}
 		}
-		if creates != 300 || others > 25 {
-			t.Errorf("%d creates and %d other requests, want 300 and at most 25: %v", creates, others, requests)
+		if creates != n || others > 25 {
+			t.Errorf("%d creates and %d other requests, want %d and at most 25: %v", creates, others, n, requests)
 		}
 	})
 }

@@ -76,7 +76,7 @@ func (r *run) runLeftover(ctx context.Context, ref PodRef, pod *corev1.Pod) (Tha
 	if err != nil {
 		return ThawFailed, fmt.Errorf("hooks of pod %s: %w", ref, err)
 	}
-	errs, failed := runHooks(context.WithoutCancel(ctx), r.s.opts.Quiescer, ref, stagePost, hooks.Post)
+	errs, failed := r.runPost(ctx, ref, hooks.Post)
 	if failed != nil {
 		return ThawFailed, joinHooks(errs)
 	}

@@ -31,7 +31,7 @@ func (s *State) judgeError(kind string, e *StatusError, old bool, look Look) (fi
 	}
 	v := classify(look.Classifier, ErrorInfo{
 		Driver: s.Driver, Kind: kind, Text: e.text(), Code: GRPCCode(e.text()),
-		Age: look.Now.Sub(s.ErrorSince), Repeats: s.ErrorRepeats,
+		Reason: EventReason(e.text()), Age: look.Now.Sub(s.ErrorSince), Repeats: s.ErrorRepeats,
 	})
 	if until := s.ErrorSince.Add(v.RetryAfter); v.RetryAfter > 0 && until.After(s.Paused) {
 		s.Paused = until

@@ -8,21 +8,32 @@
 // batch through a [Quiescer], sends its snapshots, waits until each is cut and thaws the pods. [Report.Operations] are then
 // followed by package operations through [Snapshotter.Action], until the snapshots are ready, and at the end
 // [Snapshotter.Release] keeps the physical snapshots and removes the objects, or [Snapshotter.Destroy] removes both.
+// [Snapshotter.Restore] and [Snapshotter.Clone] put a physical snapshot back, also into another namespace,
+// [Snapshotter.Sweep] removes whatever an owner has left, and [Snapshotter.Expire] ends the life of what was released.
+// [Snapshotter.Explain] says why a snapshot does not get done and what to look at next.
 // A [Waiter] waits for snapshots without any of the rest, and [Group], [SelectClass], [Judge] and [Schedule] are the pure
 // parts.
+//
+// Pods are put together by volumes that they share and by a [BatchKey], as [ByLabel] for an application, [ByVM] and [Undivided].
+// [DriverLimits] hold back what a driver is asked, and so does a time to retry after that a [Classifier] tells. An [Observer]
+// is told of every step and of the [Progress].
 //
 // # What holds for a freeze
 //
 // One pod is frozen at a time ([Options.MaxFrozenPods]), except that pods that share a volume are frozen together. Pods of
 // one controller never are, unless they share a volume or a [BatchKey] puts them together. Hooked batches come first; while
-// a pod is frozen nothing unhooked is sent, and a freeze starts only when what was sent before has been picked up, for the
-// snapshot-controller takes about one snapshot in two seconds by default.
+// a pod is frozen nothing unhooked is sent, and a freeze starts only when the snapshot-controller has done its work on what was
+// sent before, for it takes about one snapshot in two seconds by default ([Options.MaxPickup]). So a pod is frozen about as
+// long as it would be alone, and the whole takes no longer, for the controller's rate is the limit.
 //
 // Before a pod's first pre hook its intent is saved in [Options.Intents]. In a process that lives its post hooks run exactly
 // once, also after an error, a timeout, a panic and the end of ctx. After a crash the next Cut, of any owner, thaws every pod
 // whose intent has no thaw record, before anything else. Over a crash hooks run at least once, so they must be idempotent.
 // A pod that was recreated under its name is reported and not touched. [Options.MaxFreeze] thaws a pod in time whatever its
 // snapshots do, and the report names what was not cut by then.
+//
+// A post hook whose command nobody has got ([ErrNotRun]) is tried again while the Cut goes on, for at most Wait.Timeout, so that
+// an API that is away for a while leaves no pod frozen.
 //
 // A hook is not fenced: a process that lost its leadership must end the ctx of Cut before its lease ends.
 //
@@ -35,9 +46,10 @@
 // # Errors
 //
 // Cut returns an error when it could not do its job as a whole; each volume's own is in its [VolumeReport], among them
-// [*WaitError], [*HookError], [*ConflictError], [*ClaimChangedError], [*ClassError] and [ErrWindowClosed]. Plan tells
+// [*WaitError], [*HookError], [*ConflictError], [*ClaimChangedError], [*ClassError], [ErrVolumeFull] and [ErrWindowClosed]. Plan tells
 // [ErrNoSnapshotAPI] and [ErrNamespaceNotFound]. [ErrIntents] means that nothing may be frozen. [ErrAbandoned] is a callback
 // that ignored the end of its context: the call went on without it.
+// What removes snapshots returns a [*RemovalError] for each that is left, naming the object that holds it.
 //
 // # Time
 //

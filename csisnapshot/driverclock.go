@@ -31,6 +31,9 @@ func (w *Waiter) driver(name string) *driverClock {
 // Stalled is closed when the driver has made no progress for Timeout while snapshots waited. They have ended then, and
 // so have those that a limit has not let start: every later Add for the driver ends at once with [ErrNotStarted].
 func (w *Waiter) Stalled(driver string) <-chan struct{} {
+	if w.made() != nil {
+		return closed()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.driver(driver).stalled

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -178,6 +179,9 @@ func decodeContent(m Meta, f fields) Content {
 		DeletionPolicy: DeletionPolicy(spec.value("deletionPolicy")),
 		VolumeHandle:   source.text("volumeHandle"), SnapshotHandle: source.text("snapshotHandle"),
 	}
+	if mode := spec.text("sourceVolumeMode"); mode != nil {
+		c.SourceVolumeMode = new(corev1.PersistentVolumeMode(*mode))
+	}
 	if status != nil {
 		c.Status = &ContentStatus{
 			Handle: status.text("snapshotHandle"), CreationTime: status.nanos("creationTime"),
@@ -203,6 +207,9 @@ func encodeContent(c Content) (Meta, fields) {
 		"deletionPolicy": string(c.DeletionPolicy), "source": map[string]any(source),
 	}
 	set(spec, "volumeSnapshotClassName", c.Class)
+	if c.SourceVolumeMode != nil {
+		spec["sourceVolumeMode"] = string(*c.SourceVolumeMode)
+	}
 	return c.Meta, fields{"spec": map[string]any(spec)}
 }
 

@@ -24,19 +24,12 @@ type Inputs struct {
 	ClassAnnotations map[string]string
 	// Names give the annotations and labels that choose a class. The zero value is the library's own.
 	Names Names
+	// ClaimLabels are the keys of the labels that go from a claim to its snapshot, as [Options.ClaimLabels].
+	ClaimLabels []string
 	// Hooks returns a pod's hooks. Nil: no pod has any.
 	Hooks func(pod *corev1.Pod) (PodHooks, error)
 	// Key puts pods together. Nil: every pod by itself.
 	Key BatchKey
-}
-
-// BatchKey puts pods of the same key into one batch, frozen together. The empty key puts the pod by itself.
-// Pods that share a volume share a batch whatever their keys.
-type BatchKey func(pod *corev1.Pod) string
-
-// ByLabel is a [BatchKey] that puts together the pods of a namespace that have the same value of the label.
-func ByLabel(label string) BatchKey {
-	return func(pod *corev1.Pod) string { return pod.Labels[label] }
 }
 
 // Group plans a namespace. It is pure: the same inputs give the same plan.
@@ -79,10 +72,24 @@ func (p *Plan) sift(in Inputs) map[claimKey]Volume {
 			p.Faults = append(p.Faults, faultOf(v, err))
 			continue
 		}
-		v.Class = class
+		v.Class, v.ClaimLabels = class, chosen(claim.Labels, in.ClaimLabels)
 		volumes[v.key()] = v
 	}
 	return volumes
+}
+
+// chosen are the labels of those keys; nil if there are none.
+func chosen(labels map[string]string, keys []string) map[string]string {
+	var found map[string]string
+	for _, key := range keys {
+		if value, ok := labels[key]; ok {
+			if found == nil {
+				found = map[string]string{}
+			}
+			found[key] = value
+		}
+	}
+	return found
 }
 
 // user is a pod that mounts at least one planned volume.
@@ -95,8 +102,10 @@ type user struct {
 // users returns the pods that group. It turns the volumes of pods whose hooks cannot be read into faults.
 func (p *Plan) users(in Inputs, volumes map[claimKey]Volume) []user {
 	users := make([]user, 0, len(in.Pods))
-	for _, pod := range sortedPods(in.Pods) {
-		claims := plannedClaims(pod, volumes)
+	sorted := sortedPods(in.Pods)
+	helped := helpedPods(sorted)
+	for _, pod := range sorted {
+		claims := plannedClaims(volumes, pod, helped[pod.UID]...)
 		if len(claims) == 0 || ended(pod) {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // refOf names the pod.
@@ -32,19 +33,33 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// plannedClaims are the planned claims that the pod mounts, each once, sorted.
-func plannedClaims(pod *corev1.Pod, volumes map[claimKey]Volume) []claimKey {
-	var claims []claimKey
-	for _, v := range pod.Spec.Volumes {
-		key := claimKey{namespace: pod.Namespace}
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			key.name = v.PersistentVolumeClaim.ClaimName
-		case v.Ephemeral != nil:
-			key.name = pod.Name + "-" + v.Name
+// helpedPods are the pods that are controlled by another pod, by the other's UID: they hold volumes for it, as those do by
+// which KubeVirt plugs a disk into a running virtual machine.
+func helpedPods(pods []*corev1.Pod) map[types.UID][]*corev1.Pod {
+	helpers := map[types.UID][]*corev1.Pod{}
+	for _, pod := range pods {
+		if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "Pod" && owner.UID != "" && !ended(pod) {
+			helpers[owner.UID] = append(helpers[owner.UID], pod)
 		}
-		if _, ok := volumes[key]; ok && !slices.Contains(claims, key) {
-			claims = append(claims, key)
+	}
+	return helpers
+}
+
+// plannedClaims are the planned claims that the pod mounts, by itself or by its helpers, each once, sorted.
+func plannedClaims(volumes map[claimKey]Volume, pod *corev1.Pod, helpers ...*corev1.Pod) []claimKey {
+	var claims []claimKey
+	for _, by := range append(slices.Clone(helpers), pod) {
+		for _, v := range by.Spec.Volumes {
+			key := claimKey{namespace: by.Namespace}
+			switch {
+			case v.PersistentVolumeClaim != nil:
+				key.name = v.PersistentVolumeClaim.ClaimName
+			case v.Ephemeral != nil:
+				key.name = by.Name + "-" + v.Name
+			}
+			if _, ok := volumes[key]; ok && !slices.Contains(claims, key) {
+				claims = append(claims, key)
+			}
 		}
 	}
 	slices.SortFunc(claims, func(a, b claimKey) int { return strings.Compare(a.name, b.name) })

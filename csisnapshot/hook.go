@@ -2,6 +2,7 @@ package csisnapshot
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,6 +86,11 @@ type PodRef struct {
 // String returns namespace/name.
 func (p PodRef) String() string { return p.Namespace + "/" + p.Name }
 
+// ErrNotRun is what a [Quiescer] wraps to say that a command was certainly not run, for a reason that may pass: nobody has got
+// it. A post hook is tried again then, each time within its timeout, until it is run, [WaitOptions.Timeout] is over or the
+// context of the Cut has ended. A pre hook is not.
+var ErrNotRun = errors.New("the command was not run")
+
 // Quiescer finds and runs the hooks of a pod. Sub-package podexec has the one that reads Velero's annotations and runs
 // commands through the API server.
 //
@@ -94,6 +100,7 @@ func (p PodRef) String() string { return p.Namespace + "/" + p.Name }
 type Quiescer interface {
 	// Hooks returns the hooks of the pod. An error is reported for the pod and keeps its volumes from being cut.
 	Hooks(pod *corev1.Pod) (PodHooks, error)
-	// Exec runs one hook and returns when its command has ended. A command that fails is an error.
+	// Exec runs one hook and returns when its command has ended. A command that fails is an error. An error that wraps
+	// [ErrNotRun] says that the command was certainly not run.
 	Exec(ctx context.Context, pod PodRef, hook Hook) error
 }

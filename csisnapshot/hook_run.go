@@ -2,6 +2,7 @@ package csisnapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -34,9 +35,9 @@ func (e *HookError) Unwrap() error { return e.Err }
 // runHooks runs the hooks in order. Pre hooks end at the first failure that is not to be passed over; post hooks are all
 // run whatever the others do, since each may undo a part of the freeze. errs has every failure; failed is the first one
 // that is not to be passed over, or nil.
-func runHooks(ctx context.Context, q Quiescer, pod PodRef, stage string, hooks []Hook) (errs []*HookError, failed error) {
+func runHooks(pod PodRef, stage string, hooks []Hook, run func(Hook) error) (errs []*HookError, failed error) {
 	for _, h := range hooks {
-		err := runHook(ctx, q, pod, h)
+		err := run(h)
 		if err == nil {
 			continue
 		}
@@ -53,6 +54,26 @@ func runHooks(ctx context.Context, q Quiescer, pod PodRef, stage string, hooks [
 		}
 	}
 	return errs, failed
+}
+
+// runPre runs the pre hooks.
+func (r *run) runPre(ctx context.Context, pod PodRef, hooks []Hook) (errs []*HookError, failed error) {
+	return runHooks(pod, stagePre, hooks, func(h Hook) error { return runHook(ctx, r.s.opts.Quiescer, pod, h) })
+}
+
+// runPost runs the post hooks, also when ctx has ended. One whose command was certainly not run is tried again, for as long as
+// nothing may go on without progress, so that an API that is away for longer than the hook's time leaves no pod frozen. That
+// ends with ctx.
+func (r *run) runPost(ctx context.Context, pod PodRef, hooks []Hook) (errs []*HookError, failed error) {
+	return runHooks(pod, stagePost, hooks, func(h Hook) error {
+		start := time.Now()
+		for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+			err := runHook(context.WithoutCancel(ctx), r.s.opts.Quiescer, pod, h)
+			if !errors.Is(err, ErrNotRun) || time.Since(start)+delay >= r.s.opts.Wait.Timeout || ctx.Err() != nil || !pause(ctx, delay) {
+				return err
+			}
+		}
+	})
 }
 
 // runHook runs one hook within its timeout.

@@ -77,6 +77,9 @@ func (s *State) observe(vs *Snapshot, vsc *Content, now time.Time) {
 		if h := vsc.Handle(); h != "" && s.Handle == "" {
 			s.Handle = h
 		}
+		if vsc.Handle() == s.Handle && s.Handle != "" && !s.Ready {
+			s.ContentVersion = vsc.ResourceVersion
+		}
 		if st := vsc.Status; st != nil {
 			s.RestoreSize, s.CreationTime = keep(s.RestoreSize, st.RestoreSize), keep(s.CreationTime, st.CreationTime)
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -77,7 +78,9 @@ type Content struct {
 	DeletionPolicy DeletionPolicy
 	VolumeHandle   *string // spec.source.volumeHandle
 	SnapshotHandle *string // spec.source.snapshotHandle, of a content made by hand
-	Status         *ContentStatus
+	// SourceVolumeMode is spec.sourceVolumeMode, the mode of the volume that was cut; nil: the content does not say.
+	SourceVolumeMode *corev1.PersistentVolumeMode
+	Status           *ContentStatus
 }
 
 // SnapshotRef is a content's reference to its VolumeSnapshot.

@@ -51,7 +51,7 @@ func (w *Waiter) follow(ctx context.Context, s *stream) {
 	}
 	if s.resource == contentsResource {
 		followAs(ctx, w, s, w.client.Contents(), "", func(e Event[Content], now time.Time) {
-			w.sawContent(&e.Object, e.Type == watch.Deleted, now)
+			w.contentEvent(&e.Object, e.Type == watch.Deleted, now)
 		})
 		return
 	}
@@ -72,6 +72,10 @@ func (w *Waiter) snapshotEvent(e Event[Snapshot], now time.Time) {
 	switch {
 	case known == nil:
 		w.keepSnapshot(vs, gone)
+		if gone {
+			vs = nil
+		}
+		w.seeWork(e.Object.Ref(), vs)
 	case !known.state.identified():
 		w.readSnapshotAt(known, now)
 	case known.state.UID != vs.UID:
@@ -82,6 +86,7 @@ func (w *Waiter) snapshotEvent(e Event[Snapshot], now time.Time) {
 		if !known.confirm {
 			known.readSnapshot = time.Time{}
 		}
+		known.toldSnapshot = now
 		w.sawSnapshot(known, vs, now)
 		if gone && !vs.Terminating() && !known.ended {
 			w.confirmAt(known, now)
@@ -212,12 +217,9 @@ func (s *stream) change(m Mode, err error) *ModeChange {
 // openedOne closes Opened when no stream is left to open.
 func (w *Waiter) openedOne(s *stream) {
 	s.ready = true
-	for _, other := range w.streams {
-		if !other.ready {
-			return
-		}
+	if w.isOpen() {
+		closeOnce(w.opened)
 	}
-	closeOnce(w.opened)
 }
 
 // lost decides how to go on after a watch ended or did not open: whether to poll meanwhile, and when to try again.

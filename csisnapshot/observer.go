@@ -17,10 +17,15 @@ type Observer struct {
 	Thawed func(PodEvent)
 	// Created is called when a snapshot exists: made now, or found.
 	Created func(VolumeEvent)
+	// PickedUp is called when the snapshot-controller, or the driver, is seen to work on a snapshot that is not cut.
+	PickedUp func(VolumeEvent)
 	// Cut is called when a snapshot has a handle.
 	Cut func(VolumeEvent)
 	// Failed is called when a volume has ended without a cut.
 	Failed func(VolumeEvent)
+	// Progress is called when a Cut begins, with nothing done, and whenever one of its counts has changed, behind the call for what changed it. It is enough for a
+	// progress bar.
+	Progress func(Progress)
 }
 
 // BatchEvent is a batch that starts or ends.

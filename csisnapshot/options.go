@@ -3,7 +3,12 @@ package csisnapshot
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Options change how a [Snapshotter] works. The zero value takes snapshots without hooks, one batch after the other.
@@ -24,12 +29,18 @@ type Options struct {
 	MaxFrozenPods int
 	// Concurrency is how many snapshots of a batch may be sent and not yet cut. Zero: no limit.
 	Concurrency int
-	// MaxPickup bounds how long a freeze waits for the snapshot-controller to pick up what this run sent before.
-	// Zero means one minute.
+	// Drivers are the limits of CSI drivers by their names; those under "" are for every driver that is not named.
+	Drivers map[string]DriverLimits
+	// MaxPickup bounds how long a freeze waits for the snapshot-controller to do its work on what this run sent before: to
+	// pick up what is not cut, and to tell of the cut in the status of what is. Zero means one minute. After that it is left
+	// alone for as long as its work took, at most two seconds, in which it saves up requests for the pod's snapshots.
 	MaxPickup time.Duration
 	// ClassAnnotations are the backup's annotations, among which those that choose a class are looked for.
 	ClassAnnotations map[string]string
-	// BatchKey puts pods together. Nil: every pod by itself.
+	// ClaimLabels are the keys of those labels of a claim that its snapshot gets, too; none by default, for tools that own
+	// objects by label would remove the snapshot with what they own. Keys of the library's own domain are refused.
+	ClaimLabels []string
+	// BatchKey puts pods together, as [ByLabel], [ByVM] and [Undivided] do. Nil: every pod by itself.
 	BatchKey BatchKey
 	// Clock tells the time that is written down: in freeze intents, and as start times in operation IDs. Nil: time.Now,
 	// which also stands in for a clock that panics or tells no time that can be written down. It may be called from several
@@ -63,6 +74,17 @@ func (o Options) validate() error {
 	}
 	if o.MaxPickup < 0 {
 		fault("Options.MaxPickup", "negative")
+	}
+	for _, driver := range slices.Sorted(maps.Keys(o.Drivers)) {
+		errs = append(errs, o.Drivers[driver].validate(driver)...)
+	}
+	own := o.Names.withDefaults().Domain + "/"
+	for _, key := range o.ClaimLabels {
+		if msgs := validation.IsQualifiedName(key); len(msgs) > 0 {
+			fault("Options.ClaimLabels", fmt.Sprintf("%q: %s", key, strings.Join(msgs, ", ")))
+		} else if strings.HasPrefix(key, own) {
+			fault("Options.ClaimLabels", fmt.Sprintf("%q: keys of %s are the library's", key, own))
+		}
 	}
 	return errors.Join(errs...)
 }

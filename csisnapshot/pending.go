@@ -30,6 +30,15 @@ func newPending(w *Waiter, e *entry) *Pending {
 	return p
 }
 
+// refused is a wait that a waiter which nobody made has refused.
+func refused(t Target, until Stage, why error, now time.Time) *Pending {
+	w := &Waiter{drivers: map[string]*driverClock{}}
+	e := &entry{state: NewState(t), until: until, added: now}
+	e.pending = newPending(w, e)
+	w.end(e, ErrCanceled, DiagnosisNone, why, now)
+	return e.pending
+}
+
 // PickedUp is closed when the snapshot-controller is seen to work on the snapshot, or when its wait has ended.
 func (p *Pending) PickedUp() <-chan struct{} { return p.picked }
 

@@ -58,6 +58,8 @@ type Volume struct {
 	// PVReclaimPolicy and PVLabels are the persistent volume's, kept for the record of the backup.
 	PVReclaimPolicy string
 	PVLabels        map[string]string
+	// ClaimLabels are labels of the claim that its snapshot gets beside the library's.
+	ClaimLabels map[string]string
 }
 
 // key identifies the volume in a run.

@@ -27,11 +27,15 @@ const planTimeout = time.Minute
 // It is [ErrNoSnapshotAPI] without the snapshot API and [ErrNamespaceNotFound] for a namespace that does not exist. Claims
 // that need a person's correction are no error of Plan: they are in [Plan.Faults], and [Plan.Err] joins them.
 func (s *Snapshotter) Plan(ctx context.Context, namespace string) (*Plan, error) {
+	if err := s.made(); err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
 	if namespace == "" {
 		return nil, errors.New("plan: namespace is empty")
 	}
 	in := Inputs{
 		Namespace: namespace, ClassAnnotations: s.opts.ClassAnnotations, Names: s.opts.Names, Key: s.opts.BatchKey,
+		ClaimLabels: s.opts.ClaimLabels,
 	}
 	if s.opts.Quiescer != nil {
 		in.Hooks = s.opts.Quiescer.Hooks

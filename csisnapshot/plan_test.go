@@ -78,7 +78,7 @@ func TestPlanOfARealNamespace(t *testing.T) {
 		if diff := cmp.Diff(shopPlan, plan.String()); diff != "" {
 			t.Errorf("plan (-want +got):\n%s", diff)
 		}
-		// S3: one list per kind.
+		// S3: one list per kind, so that pods are listed once for the namespace, whatever its volumes and batches (snap-32).
 		want := map[string]int{"list pods": 1, "list persistentvolumeclaims": 1, "list persistentvolumes": 1, "list volumesnapshotclasses": 1}
 		if diff := cmp.Diff(want, l.cluster.Requests()); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
@@ -88,6 +88,9 @@ func TestPlanOfARealNamespace(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkWhole(t, report)
+		if n := l.cluster.Requests()["list pods"]; n != 1 {
+			t.Errorf("pods were listed %d times, want once for the plan and never for its batches", n)
+		}
 		order := "cache-0/pre cache-1/pre cache-2/pre pg-0/pre pg-0/post"
 		if got := l.quiescer.order(); got != order {
 			t.Errorf("hooks ran %q, want %q", got, order)

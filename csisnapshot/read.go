@@ -61,7 +61,7 @@ func (r round) empty() bool {
 
 // plan says what is to be read now, and when to look again.
 func (w *Waiter) plan(now time.Time) (r round, next time.Time) {
-	if len(w.entries) == 0 {
+	if len(w.entries)+len(w.trail) == 0 {
 		w.read.safety, w.read.probe, w.read.due = time.Time{}, time.Time{}, nil
 		return round{}, time.Time{}
 	}
@@ -91,9 +91,11 @@ func (w *Waiter) plan(now time.Time) (r round, next time.Time) {
 		r.safety = true
 		c.safety = now.Add(w.safetyInterval())
 	}
-	r.out, r.confirm = w.takeDue(namespaces, contents, now)
-	for _, e := range c.due {
-		next = sooner(next, e.nextRead())
+	if w.isOpen() { // what opens the last watch wakes the reader
+		r.out, r.confirm = w.takeDue(namespaces, contents, now)
+		for _, e := range c.due {
+			next = sooner(next, e.nextRead())
+		}
 	}
 	r.namespaces = keys(namespaces, func(a, b string) bool { return a < b })
 	r.contents = keys(contents, func(a, b *entry) bool { return a.state.Ref.Compare(b.state.Ref) < 0 })
@@ -111,6 +113,10 @@ func (w *Waiter) cover(namespaces map[string]bool, contents map[*entry]bool, cho
 		if !chosen(s) {
 			continue
 		}
+		if s.resource == snapshotsResource && len(w.trailIn(s.namespace)) > 0 {
+			namespaces[s.namespace] = true
+			continue
+		}
 		for _, e := range w.entries {
 			if s.resource == contentsResource && !e.state.Cut {
 				contents[e] = true
@@ -122,13 +128,18 @@ func (w *Waiter) cover(namespaces map[string]bool, contents map[*entry]bool, cho
 	}
 }
 
-// takeDue adds the entries that are to be read out of turn by now. Before the watches are open nothing is.
-func (w *Waiter) takeDue(namespaces map[string]bool, contents map[*entry]bool, now time.Time) (taken []*entry, confirm []Ref) {
+// isOpen reports whether every watch is open or replaced by polling. Before, nothing is read out of turn.
+func (w *Waiter) isOpen() bool {
 	for _, s := range w.streams {
 		if !s.ready {
-			return nil, nil
+			return false
 		}
 	}
+	return true
+}
+
+// takeDue adds the entries that are to be read out of turn by now.
+func (w *Waiter) takeDue(namespaces map[string]bool, contents map[*entry]bool, now time.Time) (taken []*entry, confirm []Ref) {
 	kept := w.read.due[:0]
 	for _, e := range w.read.due {
 		switch at := e.nextRead(); {

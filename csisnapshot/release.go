@@ -1,6 +1,7 @@
 package csisnapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The categories of a [RemovalError], beside [ErrTimeout], [ErrCanceled] and [ErrForeign].
+// The categories of a [RemovalError], beside [ErrTimeout], [ErrCanceled], [ErrForeign], [ErrHeld] and [ErrInUse].
 var (
 	// ErrNotCut is a snapshot without a handle: Release has nothing to keep, Destroy removes it.
 	ErrNotCut = errors.New("no physical snapshot to keep")
 	// ErrLost is a physical snapshot that Release could not keep: its content is being deleted together with it, or is gone
-	// and was never read with the policy Retain.
+	// and was not read with the policy Retain, so that nothing says that the physical snapshot was kept.
 	ErrLost = errors.New("the physical snapshot is not kept: someone else deletes it")
 	// ErrRefused is a change that the API server refused for a reason that will not pass.
 	ErrRefused = errors.New("refused")
@@ -80,29 +81,34 @@ func (e *RemovalError) Unwrap() error { return e.Err }
 // Release removes the objects of the owner's snapshots and keeps the physical snapshots. For each it makes the content
 // say Retain and reads that back, deletes the VolumeSnapshot, then the content, each only with the UID that was read,
 // and waits until both are gone. Snapshots of others, and those without a handle, are errors and are not touched. One
-// whose content goes away before it was read back with Retain is [ErrLost]. What is gone when Release begins is no error,
-// so that it may be repeated, also after a crash in the middle of it.
+// whose content goes away before it was read back with Retain is [ErrLost]; someone else's deletion alone, after that, loses
+// nothing. But the server deletes a VolumeSnapshot without regard to its content: who sets the policy back to Delete after
+// it was read back, in the moment before the VolumeSnapshot is deleted or when the content is being deleted already, loses
+// the physical snapshot, and Release may not be able to tell. A policy that is seen to be set back is set to Retain again.
+// What is gone when Release begins is no error, so that it may be repeated, also after a crash in the middle of it; nor is
+// a content that is gone while its VolumeSnapshot is still being deleted, as the controller may leave it after such a crash.
+// Of both the report has no Handle: that they were kept is what the call before has seen, or nobody.
 //
-// The wait ends with ctx or after Options.Wait.Timeout without progress. The error joins those of the items; the report
-// is never nil.
+// The wait ends with ctx or after Options.Wait.Timeout without progress of any of them, so that a slow queue fails nobody. The
+// error joins those of the items; the report is never nil.
 func (s *Snapshotter) Release(ctx context.Context, owner Owner, refs ...Ref) (*ReleaseReport, error) {
-	return s.remove(ctx, owner, refs, DeletionPolicyRetain)
+	return s.Remove(ctx, owner, RemoveOptions{Policy: DeletionPolicyRetain}, refs...)
 }
 
 // Destroy removes the objects of the owner's snapshots and the physical snapshots with them. It is the only way in which
 // the library loses data. Otherwise it is as [Snapshotter.Release]; snapshots without a handle are removed too, and a
 // content that was just created is deleted only when its finalizer or a status was seen, since deleting it sooner leaves
 // the physical snapshot behind. A content that stays Terminating is touched with an annotation, to which its sidecar
-// reacts.
+// reacts. A content that [Names.Static] made keeps saying Retain: its physical snapshot is another's.
 func (s *Snapshotter) Destroy(ctx context.Context, owner Owner, refs ...Ref) (*ReleaseReport, error) {
-	return s.remove(ctx, owner, refs, DeletionPolicyDelete)
+	return s.Remove(ctx, owner, RemoveOptions{Policy: DeletionPolicyDelete}, refs...)
 }
 
-func (s *Snapshotter) remove(ctx context.Context, owner Owner, refs []Ref, policy DeletionPolicy) (*ReleaseReport, error) {
-	if err := owner.Validate(); err != nil {
-		return &ReleaseReport{}, err
+func (s *Snapshotter) remove(ctx context.Context, owner types.UID, opts RemoveOptions, look bool, refs []Ref) (*ReleaseReport, error) {
+	r := &remover{
+		client: s.snaps, names: s.opts.Names, opts: s.opts.Wait, owner: owner, policy: opts.Policy, before: opts.Before, users: opts.users,
+		look: look, atOnce: cmp.Or(opts.Concurrency, writesAtOnce), turns: turns{interval: opts.MinInterval},
 	}
-	r := &remover{client: s.snaps, names: s.opts.Names, opts: s.opts.Wait, owner: owner, policy: policy}
 	refs = slices.SortedFunc(slices.Values(refs), Ref.Compare)
 	for _, ref := range slices.Compact(refs) {
 		r.items = append(r.items, &removal{Removal: Removal{Ref: ref}, progress: time.Now()})

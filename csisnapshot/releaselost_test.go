@@ -83,6 +83,47 @@ func TestReleaseSaysWhatIsLost(t *testing.T) {
 	}
 }
 
+func TestReleaseAfterAReleaseThatWasStopped(t *testing.T) {
+	t.Parallel()
+	// S10 X7: a Release was stopped when it had deleted the snapshot; a controller that had not seen Retain yet deletes the
+	// content itself, and is behind with the snapshot. The next Release waits for that, and tells of no loss.
+	synctest.Test(t, func(t *testing.T) {
+		l := newCutLab(t, backuptest.ControllerOptions{}, claims("a")...)
+		v := l.mustCut(csisnapshot.Options{}).Volumes[0]
+		time.Sleep(time.Minute)
+		l.stop()
+		l.all.Wait()
+		snapshots, contents := l.raw("volumesnapshots").Namespace("app"), l.raw("volumesnapshotcontents")
+		patch := func(resource dynamic.ResourceInterface, name, text string) {
+			if _, err := resource.Patch(t.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		patch(contents, v.Content, `{"spec":{"deletionPolicy":"Retain"}}`)
+		for _, err := range []error{
+			snapshots.Delete(t.Context(), v.Snapshot, metav1.DeleteOptions{}),
+			contents.Delete(t.Context(), v.Content, metav1.DeleteOptions{}),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		patch(contents, v.Content, `{"metadata":{"finalizers":null}}`)
+		l.all.Go(func() {
+			time.Sleep(5 * time.Second)
+			patch(snapshots, v.Snapshot, `{"metadata":{"finalizers":null}}`)
+		})
+		began := time.Now()
+		report, err := l.snapshotter(csisnapshot.Options{}).Release(t.Context(), cutOwner, csisnapshot.Ref{Namespace: "app", Name: v.Snapshot})
+		if err != nil || len(report.Items) != 1 || !report.Items[0].Gone || report.Items[0].Handle != "" {
+			t.Errorf("Release = %+v, %v, want the snapshot gone, without a handle", report.Items, err)
+		}
+		if time.Since(began) < 5*time.Second {
+			t.Errorf("it returned after %v, before the snapshot was gone", time.Since(began))
+		}
+	})
+}
+
 func TestReleaseDeletesOnlyTheContentThatSaysRetain(t *testing.T) {
 	t.Parallel()
 	// S10: someone sets the policy back after it was read: the content is not deleted by Release with its data.

@@ -43,7 +43,7 @@ func (m *removal) unread(err error) { m.read, m.trouble = false, err }
 func (r *remover) readSnapshots(ctx context.Context, namespace string, items []*removal) {
 	found := map[string]*Snapshot{}
 	if len(items) > 1 {
-		err := listPages(ctx, r.call, r.client.Snapshots(), namespace, r.names.OwnerSelector(r.owner.UID), func(vs Snapshot) {
+		err := listPages(ctx, r.call, r.client.Snapshots(), namespace, r.names.OwnerSelector(r.owner), func(vs Snapshot) {
 			found[vs.Name] = &vs
 		})
 		if err != nil {
@@ -145,6 +145,9 @@ func (m *removal) holds(vsc Content) bool {
 	if uid == "" && m.snapshot == nil && m.orphan != "" {
 		return vsc.UID == m.orphan
 	}
+	if vsc.Snapshot.UID == "" && vsc.SnapshotHandle != nil { // made by hand and not bound yet
+		return vsc.Snapshot.Namespace == m.Ref.Namespace && vsc.Snapshot.Name == m.Ref.Name
+	}
 	return vsc.Snapshot.is(m.Ref, uid)
 }
 
@@ -188,7 +191,7 @@ func (r *remover) eachContent(ctx context.Context, fn func(Content)) error {
 func (r *remover) findOrphans(ctx context.Context, open []*removal) {
 	lost := map[Ref]*removal{}
 	for _, m := range open {
-		if m.read && m.snapshot == nil && !m.seen && !m.searched && r.names.OwnsName(r.owner.UID, m.Ref.Name) {
+		if m.read && m.snapshot == nil && !m.seen && !m.searched && r.names.OwnsName(r.owner, m.Ref.Name) {
 			lost[m.Ref] = m
 		}
 	}

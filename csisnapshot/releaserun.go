@@ -26,8 +26,13 @@ type remover struct {
 	client Client
 	names  Names
 	opts   WaitOptions
-	owner  Owner
+	owner  types.UID
 	policy DeletionPolicy
+	look   bool   // only look until all are gone
+	before Gate   // nil: nothing has to go first
+	users  *users // nil: who else refers to a physical snapshot does not matter
+	atOnce int
+	turns  turns
 	items  []*removal
 }
 
@@ -42,7 +47,8 @@ type removal struct {
 	orphan      types.UID // of a content that was found without its snapshot
 	searched    bool      // a content without a snapshot was looked for
 	retained    bool      // the content said Retain when it was last read
-	taken       bool      // the snapshot's status told of a physical snapshot
+	turned      bool      // this call made it say Delete, or tried
+	taken       bool      // the status of the snapshot, before it was deleted, told of a physical snapshot
 	seen        bool      // the snapshot, or a content of it, existed
 	gone        bool      // the snapshot does not exist any more
 	done        bool
@@ -54,6 +60,8 @@ type removal struct {
 	vanished    time.Time // when both were first seen to be gone
 	terminating time.Time // since when the content is
 	touched     time.Time
+	held        string    // what has to be gone first; empty: nothing, or not asked
+	cleared     bool      // nothing has to be gone first
 	refused     time.Time // since when the server refuses
 	trouble     error     // of the last request; nil after a good one
 }
@@ -100,7 +108,7 @@ func (r *remover) open() []*removal {
 // stepAll takes the next step of every item, several at a time.
 func (r *remover) stepAll(ctx context.Context) {
 	var group errgroup.Group
-	group.SetLimit(writesAtOnce)
+	group.SetLimit(r.atOnce)
 	for _, item := range r.open() {
 		if !item.read || ctx.Err() != nil {
 			continue
@@ -113,18 +121,32 @@ func (r *remover) stepAll(ctx context.Context) {
 	_ = group.Wait() // each item has its own error
 }
 
-// giveUp ends the items whose time is over.
+// giveUp ends the items whose time is over. As long as any of them moves, the others may be waiting in the controllers' queue.
 func (r *remover) giveUp(ctx context.Context, now, started time.Time) {
+	still := now.Sub(r.lastProgress()) >= r.opts.Timeout
 	for _, item := range r.open() {
 		switch {
 		case ctx.Err() != nil:
 			item.fail(endCategory(ctx), errors.Join(context.Cause(ctx), item.trouble))
 		case r.opts.MaxWait > 0 && now.Sub(started) >= r.opts.MaxWait:
 			item.fail(ErrTimeout, errors.Join(fmt.Errorf("MaxWait of %v is over", r.opts.MaxWait), item.trouble))
-		case now.Sub(item.progress) >= r.opts.Timeout:
+		case still && item.held != "" && !item.cleared:
+			item.fail(ErrHeld, errors.Join(fmt.Errorf("%s is still there after %v", item.held, r.opts.Timeout), item.trouble))
+		case still:
 			item.fail(ErrTimeout, errors.Join(fmt.Errorf("nothing changed for %v", r.opts.Timeout), item.trouble))
 		}
 	}
+}
+
+// lastProgress is when any of the items changed last.
+func (r *remover) lastProgress() time.Time {
+	var last time.Time
+	for _, item := range r.items {
+		if item.progress.After(last) {
+			last = item.progress
+		}
+	}
+	return last
 }
 
 // finish marks the item as removed.
@@ -132,12 +154,10 @@ func (m *removal) finish() { m.done, m.Gone = true, true }
 
 // fail ends the item with an error that names what is left.
 func (m *removal) fail(category, cause error) {
-	e := &RemovalError{Ref: m.Ref, Object: KindSnapshot + " " + m.Ref.String(), Category: category, Err: cause}
-	switch {
-	case m.snapshot != nil:
-		e.Finalizers = m.snapshot.Finalizers
-	case m.content != nil:
-		e.Object, e.Finalizers = KindContent+" "+m.content.Name, m.content.Finalizers
+	e := &RemovalError{Ref: m.Ref, Category: category, Err: cause}
+	e.Object, e.Finalizers = m.holder()
+	if errors.Is(category, ErrForeign) || errors.Is(category, ErrNotCut) {
+		e.Finalizers = nil // nothing was deleted, so they hold nothing back
 	}
 	m.done, m.Err = true, e
 }

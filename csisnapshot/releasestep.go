@@ -3,6 +3,7 @@ package csisnapshot
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,7 +16,7 @@ func passes(err error) bool {
 
 // step takes the item's next step. An error is of a request; what the item itself is at fault for ends it.
 func (r *remover) step(ctx context.Context, m *removal) error {
-	if m.snapshot != nil && !r.names.Owns(r.owner.UID, m.snapshot.Meta) {
+	if m.snapshot != nil && !r.names.Owns(r.owner, m.snapshot.Meta) {
 		m.fail(ErrForeign, nil)
 		return nil
 	}
@@ -24,8 +25,16 @@ func (r *remover) step(ctx context.Context, m *removal) error {
 		return nil
 	}
 	m.vanished = time.Time{}
-	if ok, err := r.ensurePolicy(ctx, m); !ok || err != nil {
+	if r.look {
+		return nil
+	}
+	if ok, err := r.cleared(ctx, m); !ok || err != nil {
 		return err
+	}
+	for _, ready := range []func(context.Context, *removal) (bool, error){r.unused, r.ensurePolicy, r.unused} {
+		if ok, err := ready(ctx, m); !ok || err != nil {
+			return err
+		}
 	}
 	if m.snapshot != nil {
 		return r.deleteSnapshot(ctx, m)
@@ -52,7 +61,8 @@ func (r *remover) vanish(m *removal) {
 }
 
 // lost reports whether a physical snapshot went with a content that was not last read with Retain, or with one that
-// nobody saw.
+// was there while this call ran and that nobody saw. Of a content that went before, as with a snapshot that an earlier
+// call had begun to delete, nobody can tell.
 func (m *removal) lost() bool {
 	if m.contentSeen.IsZero() {
 		return m.taken
@@ -63,7 +73,8 @@ func (m *removal) lost() bool {
 // ensurePolicy makes the content say what is to become of the physical snapshot. It reports whether a read said so.
 func (r *remover) ensurePolicy(ctx context.Context, m *removal) (bool, error) {
 	vsc := m.content
-	keep := r.policy == DeletionPolicyRetain
+	policy := r.policyFor(vsc)
+	keep := policy == DeletionPolicyRetain
 	switch {
 	case vsc == nil && keep && !m.snapshot.Terminating():
 		category := ErrNotCut
@@ -74,24 +85,46 @@ func (r *remover) ensurePolicy(ctx context.Context, m *removal) (bool, error) {
 		return false, nil
 	case vsc == nil:
 		return true, nil
-	case keep && vsc.Terminating() && vsc.DeletionPolicy != DeletionPolicyRetain:
+	case keep && vsc.Terminating() && vsc.DeletionPolicy != DeletionPolicyRetain && !held(vsc):
 		m.fail(ErrLost, nil)
 		return false, nil
-	case keep && vsc.Handle() == "" && m.Handle == "":
+	case keep && vsc.physical() == "" && m.Handle == "":
 		m.fail(ErrNotCut, nil)
 		return false, nil
-	case vsc.DeletionPolicy == r.policy:
+	case vsc.DeletionPolicy == policy:
 		return true, nil
 	}
-	patch := mergePatch(vsc.Meta, nil, map[string]any{"deletionPolicy": string(r.policy)})
-	err := r.call(ctx, func(ctx context.Context) error {
+	m.turned = !keep
+	if err := r.setPolicy(ctx, vsc, policy); err != nil {
+		return false, err
+	}
+	return r.readPolicyBack(ctx, m)
+}
+
+func (r *remover) setPolicy(ctx context.Context, vsc *Content, policy DeletionPolicy) error {
+	patch := mergePatch(vsc.Meta, nil, map[string]any{"deletionPolicy": string(policy)})
+	err := r.write(ctx, func(ctx context.Context) error {
 		_, err := r.client.Contents().Patch(ctx, "", vsc.Name, patch)
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("set policy %s of content %s: %w", r.policy, vsc.Name, err)
+		return fmt.Errorf("set policy %s of content %s: %w", policy, vsc.Name, err)
 	}
-	return r.readPolicyBack(ctx, m)
+	return nil
+}
+
+// held reports whether a content that is being deleted still keeps its physical snapshot: without the mark that its
+// snapshot is being deleted, too, the sidecar waits, but for a content made by hand that was never bound.
+func held(vsc *Content) bool {
+	return vsc.Snapshot.UID != "" && vsc.Annotations[beingDeletedKey] == ""
+}
+
+// policyFor is what the content must say. A physical snapshot that is another's stays whatever is asked for.
+func (r *remover) policyFor(vsc *Content) DeletionPolicy {
+	if r.names.borrowed(vsc) {
+		return DeletionPolicyRetain
+	}
+	return r.policy
 }
 
 // readPolicyBack reads the content again. Only what the server then says counts.
@@ -104,7 +137,7 @@ func (r *remover) readPolicyBack(ctx context.Context, m *removal) (bool, error) 
 	if err != nil {
 		return false, fmt.Errorf("read content %s back: %w", m.content.Name, err)
 	}
-	if vsc.UID != m.content.UID || vsc.DeletionPolicy != r.policy {
+	if vsc.UID != m.content.UID || vsc.DeletionPolicy != r.policyFor(&vsc) {
 		return false, nil // the next round sees what there is now
 	}
 	m.content = &vsc
@@ -126,7 +159,7 @@ func (r *remover) deleteSnapshot(ctx context.Context, m *removal) error {
 			only.ResourceVersion = m.snapshot.ResourceVersion
 		}
 	}
-	err := r.call(ctx, func(ctx context.Context) error {
+	err := r.write(ctx, func(ctx context.Context) error {
 		return r.client.Snapshots().Delete(ctx, m.Ref.Namespace, m.Ref.Name, only)
 	})
 	if err != nil && !isGone(err) {
@@ -158,14 +191,14 @@ func (r *remover) deleteContent(ctx context.Context, m *removal) error {
 	if vsc.Terminating() {
 		return r.touchIfStuck(ctx, m)
 	}
-	if r.policy == DeletionPolicyDelete && exposed(vsc, m.contentSeen) {
+	if r.policyFor(vsc) == DeletionPolicyDelete && (exposed(vsc, m.contentSeen) || unknown(vsc)) {
 		return nil
 	}
 	only := Preconditions{UID: vsc.UID}
-	if r.policy == DeletionPolicyRetain {
+	if r.policyFor(vsc) == DeletionPolicyRetain {
 		only.ResourceVersion = vsc.ResourceVersion // the one that says Retain
 	}
-	err := r.call(ctx, func(ctx context.Context) error {
+	err := r.write(ctx, func(ctx context.Context) error {
 		return r.client.Contents().Delete(ctx, "", vsc.Name, only)
 	})
 	if err != nil && !isGone(err) {
@@ -190,7 +223,18 @@ func exposed(vsc *Content, since time.Time) bool {
 	}
 }
 
-// touchIfStuck changes an annotation of a content that stays Terminating: its sidecar looks at it only when it changes.
+// unknown reports whether the driver's sidecar has yet to look at a content made by hand: it deletes only a physical
+// snapshot that it has written into the status. One that it did not find is gone.
+func unknown(vsc *Content) bool {
+	if vsc.SnapshotHandle == nil || vsc.Handle() != "" {
+		return false
+	}
+	_, failed := statusErrors(nil, vsc)
+	return failed == nil || !strings.Contains(failed.text(), "can not find snapshot") && GRPCCode(failed.text()) != "NotFound"
+}
+
+// touchIfStuck changes an annotation of a content that stays Terminating: its sidecar looks at it only when it changes. One
+// whose snapshot went before the snapshot-controller could say so on the content is told what the controller would have.
 func (r *remover) touchIfStuck(ctx context.Context, m *removal) error {
 	vsc, now := m.content, time.Now()
 	if vsc == nil || !vsc.Terminating() {
@@ -204,8 +248,12 @@ func (r *remover) touchIfStuck(ctx context.Context, m *removal) error {
 		return nil
 	}
 	m.touched = now
-	patch := mergePatch(vsc.Meta, annotation(r.names.key("touched"), now.UTC().Format(time.RFC3339Nano)), nil)
-	err := r.call(ctx, func(ctx context.Context) error {
+	marks := map[string]any{r.names.key("touched"): now.UTC().Format(time.RFC3339Nano)}
+	if m.snapshot == nil && vsc.Snapshot.UID != "" {
+		marks[beingDeletedKey] = "yes"
+	}
+	patch := mergePatch(vsc.Meta, map[string]any{"annotations": marks}, nil)
+	err := r.write(ctx, func(ctx context.Context) error {
 		touched, err := r.client.Contents().Patch(ctx, "", vsc.Name, patch)
 		if err == nil {
 			m.contentAt = touched.ResourceVersion // our own change is no progress
@@ -218,13 +266,16 @@ func (r *remover) touchIfStuck(ctx context.Context, m *removal) error {
 	return nil
 }
 
+// beingDeletedKey is the annotation of a content whose snapshot was deleted: without it the sidecar lets none go.
+const beingDeletedKey = stackPrefix + "volumesnapshot-being-deleted"
+
 // changed notes progress.
 func (m *removal) changed(now time.Time) {
 	snapshotAt, contentAt := "", ""
 	if m.snapshot != nil {
 		snapshotAt = m.snapshot.ResourceVersion
 		m.seen, m.UID = true, m.snapshot.UID
-		m.taken = m.taken || hasPhysical(m.snapshot.Status)
+		m.taken = m.taken || !m.snapshot.Terminating() && hasPhysical(m.snapshot.Status)
 		if m.since.IsZero() {
 			m.since = now
 		}
@@ -236,7 +287,7 @@ func (m *removal) changed(now time.Time) {
 		if m.contentSeen.IsZero() {
 			m.contentSeen = now
 		}
-		if h := m.content.Handle(); h != "" {
+		if h := m.content.physical(); h != "" {
 			m.Handle = h
 		}
 	}

@@ -97,6 +97,9 @@ type VolumeReport struct {
 	Content     string
 	// Handle is the physical snapshot. Nil: not cut.
 	Handle *string
+	// ContentVersion is the resourceVersion that the content had when the handle was last read from it, at the latest when
+	// it became ready. Empty: not cut, or not known.
+	ContentVersion string
 	// RestoreSize is in bytes; nil while the driver has not told it. So are CreationTime and ReadyToUse, which are what
 	// was last seen of the content.
 	RestoreSize  *int64

@@ -54,7 +54,7 @@ func (r *run) volumeReport(v *volumeRun) VolumeReport {
 		rep.Snapshot, rep.SnapshotUID = v.snapshot.Name, v.snapshot.UID
 		rep.Started = startOf(v.snapshot.Created, v.result.CreationTime, r.started)
 	}
-	rep.Content = v.result.Content
+	rep.Content, rep.ContentVersion = v.result.Content, v.result.ContentVersion
 	if v.result.Handle != "" {
 		rep.Handle = new(v.result.Handle)
 	}

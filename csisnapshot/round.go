@@ -81,10 +81,10 @@ func (w *Waiter) again(out []*entry, now time.Time) {
 // readSnapshots lists the owner's snapshots of a namespace. One that is missing is asked for by name before it counts
 // as gone: its label may have been removed.
 func (w *Waiter) readSnapshots(ctx context.Context, namespace string, safety bool) {
-	before, began := w.inNamespace(namespace), time.Now()
+	before, trail, began := w.inNamespace(namespace)
 	found := map[Ref]*Snapshot{}
 	err := listPages(ctx, w.call, w.client.Snapshots(), namespace, w.names.OwnerSelector(w.owner.UID), func(vs Snapshot) {
-		if _, wanted := before[vs.Ref()]; wanted {
+		if _, wanted := before[vs.Ref()]; wanted || slices.Contains(trail, vs.Ref()) {
 			found[vs.Ref()] = &vs
 		}
 	})
@@ -92,6 +92,11 @@ func (w *Waiter) readSnapshots(ctx context.Context, namespace string, safety boo
 	now := time.Now()
 	w.mu.Lock()
 	w.noteRead(s, err, now)
+	if err == nil {
+		for _, ref := range trail {
+			w.seeTrail(ref, found[ref])
+		}
+	}
 	var missing []Ref
 	for _, ref := range slices.SortedFunc(maps.Keys(before), Ref.Compare) {
 		e, vs := before[ref], found[ref]
@@ -150,12 +155,13 @@ func isGone(err error) bool {
 	return details != nil && details.Name != ""
 }
 
-func (w *Waiter) inNamespace(namespace string) map[Ref]*entry {
+// inNamespace is what a read of a namespace that begins now is for.
+func (w *Waiter) inNamespace(namespace string) (waiting map[Ref]*entry, trail []Ref, began time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := maps.Clone(w.entries)
-	maps.DeleteFunc(all, func(ref Ref, _ *entry) bool { return ref.Namespace != namespace })
-	return all
+	waiting = maps.Clone(w.entries)
+	maps.DeleteFunc(waiting, func(ref Ref, _ *entry) bool { return ref.Namespace != namespace })
+	return waiting, w.trailIn(namespace), time.Now()
 }
 
 // call makes one request within its own time.
@@ -195,19 +201,33 @@ func (w *Waiter) noteRead(s *stream, err error, now time.Time) {
 	if s.denied.IsZero() {
 		s.denied = now
 	}
-	if !s.polling || now.Sub(s.denied) < deniedFor {
+	if now.Sub(s.denied) < deniedFor {
 		return
 	}
 	for _, e := range w.sorted() {
-		if s.resource == contentsResource && !e.state.Cut || s.namespace == e.state.Ref.Namespace {
+		if e.hangsOn(s) {
 			w.end(e, ErrForbidden, DiagnosisUnreadable, err, now)
 		}
 	}
 }
 
+// hangsOn reports whether nothing but reads of the stream can tell how the entry goes on. What a watch has not told of a
+// content whose snapshot says that it was made, it will not tell.
+func (e *entry) hangsOn(s *stream) bool {
+	if s.resource == contentsResource {
+		return !e.state.Cut && (s.polling || e.hinted && !e.readContent.IsZero())
+	}
+	return s.polling && s.namespace == e.state.Ref.Namespace
+}
+
 // trouble is what reads failed of last, and a classifier that does not return; nil if there is none.
 func (w *Waiter) trouble() error {
-	all := []error{w.unjudged}
+	return errors.Join(w.unjudged, w.unread())
+}
+
+// unread is what reads failed of last; nil if they did not.
+func (w *Waiter) unread() error {
+	var all []error
 	for _, s := range w.streams {
 		all = append(all, s.trouble)
 	}

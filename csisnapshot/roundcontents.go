@@ -27,9 +27,10 @@ func (w *Waiter) readContents(ctx context.Context, r round) {
 	_ = group.Wait() // trouble is noted with the stream
 }
 
-// wantedContent is an entry and the name its content has or will have.
+// wantedContent is an entry, what was known of it when the waiter's lock was held, and the name its content has or will have.
 type wantedContent struct {
 	entry *entry
+	ref   Ref
 	uid   types.UID
 	name  string
 }
@@ -48,7 +49,7 @@ func (w *Waiter) wantedContents(entries []*entry) (wanted []wantedContent, named
 		if !e.state.identified() {
 			continue
 		}
-		c := wantedContent{entry: e, uid: e.state.UID, name: e.contentName()}
+		c := wantedContent{entry: e, ref: e.state.Ref, uid: e.state.UID, name: e.contentName()}
 		named = named && c.name != ""
 		wanted = append(wanted, c)
 	}
@@ -68,6 +69,7 @@ func (e *entry) contentName() string {
 
 func (w *Waiter) getContent(ctx context.Context, s *stream, c wantedContent, safety bool) {
 	var vsc Content
+	began := time.Now()
 	err := w.call(ctx, func(ctx context.Context) (err error) {
 		vsc, err = w.client.Contents().Get(ctx, "", c.name)
 		return err
@@ -80,7 +82,7 @@ func (w *Waiter) getContent(ctx context.Context, s *stream, c wantedContent, saf
 	}
 	switch {
 	case err == nil:
-		w.foundContent(s, &vsc, c.entry.readContent.IsZero() && safety, now)
+		w.foundContent(s, &vsc, c.entry.readContent.IsZero() && safety, began, now)
 		w.missingContent(c.entry, now) // no harm if it was found; else the name belongs to a content of another snapshot
 	case isGone(err):
 		w.missingContent(c.entry, now)
@@ -95,10 +97,11 @@ func (w *Waiter) listContents(ctx context.Context, s *stream, wanted []wantedCon
 		if c.uid != "" {
 			uids[c.uid] = true
 		} else {
-			names[c.entry.state.Ref] = true
+			names[c.ref] = true
 		}
 	}
 	var found []*Content
+	began := time.Now()
 	err := listPages(ctx, w.call, w.client.Contents(), "", "", func(vsc Content) {
 		if uids[vsc.Snapshot.UID] || names[Ref{Namespace: vsc.Snapshot.Namespace, Name: vsc.Snapshot.Name}] {
 			found = append(found, &vsc)
@@ -116,7 +119,7 @@ func (w *Waiter) listContents(ctx context.Context, s *stream, wanted []wantedCon
 		expected[c.entry] = c.entry.readContent.IsZero()
 	}
 	for _, vsc := range found {
-		w.foundContent(s, vsc, safety && expected[w.uids[vsc.Snapshot.UID]], now)
+		w.foundContent(s, vsc, safety && expected[w.uids[vsc.Snapshot.UID]], began, now)
 	}
 	for _, c := range wanted {
 		w.missingContent(c.entry, now)
@@ -124,8 +127,8 @@ func (w *Waiter) listContents(ctx context.Context, s *stream, wanted []wantedCon
 }
 
 // foundContent takes in a content that was read; doubt says that the watch should have told of it before.
-func (w *Waiter) foundContent(s *stream, vsc *Content, doubt bool, now time.Time) {
-	if w.sawContent(vsc, false, now) && doubt && !s.polling {
+func (w *Waiter) foundContent(s *stream, vsc *Content, doubt bool, began, now time.Time) {
+	if w.contentRead(vsc, began, now) && doubt && !s.polling {
 		s.missed = sooner(s.missed, now)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // says that it could not be found out what became of a pod, or that the intents cannot be read or written. Thaw must not run
 // beside a Cut of the same workflow: it would thaw what that has just frozen.
 func (s *Snapshotter) Thaw(ctx context.Context, owner Owner) ([]ThawReport, error) {
-	if err := owner.Validate(); err != nil {
+	if err := errors.Join(s.made(), owner.Validate()); err != nil {
 		return nil, fmt.Errorf("thaw: %w", err)
 	}
 	journal, err := openJournal(ctx, s.opts.Intents, owner, s.opts.Clock)

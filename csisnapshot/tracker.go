@@ -14,16 +14,17 @@ type entry struct {
 	pending  *Pending
 	added    time.Time
 	current  bool      // everything that happened before it was added has been read
-	snapshot *Snapshot // as last seen
-	content  *Content  // as last seen
+	snapshot *Snapshot // as last seen, slim once it is judged
+	content  *Content  // as last seen, slim once it is judged
 	gone     bool      // there is no such snapshot
 	ended    bool
 	// What has to be read out of turn, and from when on; zero: nothing.
 	readSnapshot, readContent time.Time
-	queued                    bool // among the reads out of turn
-	hinted                    bool // readContent was set once because the snapshot was ahead of its content
-	confirm                   bool // readSnapshot is by name: an event said that it is gone
-	deciding, decided         bool // the content is read before the snapshot counts as deleted; it was
+	toldSnapshot, toldContent time.Time // when an event last told of them
+	queued                    bool      // among the reads out of turn
+	hinted                    bool      // readContent was set once because the snapshot was ahead of its content
+	confirm                   bool      // readSnapshot is by name: an event said that it is gone
+	deciding, decided         bool      // the content is read before the snapshot counts as deleted; it was
 	verdicts                  map[question]Verdict
 	doubts                    []ErrorInfo // to ask the classifier about
 	asking                    bool        // the classifier is asked, or will be
@@ -35,6 +36,9 @@ type entry struct {
 func (w *Waiter) Add(t Target, until Stage) *Pending {
 	t = t.withDefaults()
 	now := time.Now()
+	if err := w.made(); err != nil {
+		return refused(t, until.known(), err, now)
+	}
 	w.mu.Lock()
 	p := w.add(t, until.known(), now)
 	w.mu.Unlock()
@@ -98,7 +102,11 @@ func (w *Waiter) readOf(ref Ref, vs *Snapshot, began, now time.Time) (news bool)
 	if !e.readSnapshot.After(began) {
 		e.readSnapshot, e.confirm = time.Time{}, false
 	}
-	return w.sawSnapshot(e, vs, now)
+	told := !e.toldSnapshot.Before(began)
+	if told && vs != nil && e.snapshot != nil && older(vs.Meta, e.snapshot.Meta) {
+		return false
+	}
+	return w.sawSnapshot(e, vs, now) && !told
 }
 
 // sawSnapshot takes in a snapshot and reports whether that was news.
@@ -106,32 +114,6 @@ func (w *Waiter) sawSnapshot(e *entry, vs *Snapshot, now time.Time) (news bool) 
 	news = vs == nil || e.snapshot == nil || e.snapshot.ResourceVersion != vs.ResourceVersion
 	e.snapshot, e.gone = vs, vs == nil
 	w.judge(e, now)
-	return news
-}
-
-// sawContent takes in a content that was read or told by an event, and drops those of others.
-func (w *Waiter) sawContent(vsc *Content, gone bool, now time.Time) (news bool) {
-	e := w.uids[vsc.Snapshot.UID]
-	if e == nil {
-		e = w.entries[Ref{Namespace: vsc.Snapshot.Namespace, Name: vsc.Snapshot.Name}]
-	}
-	if e == nil {
-		w.keepContent(vsc)
-		return false
-	}
-	if !e.state.identified() || !vsc.Snapshot.is(e.state.Ref, e.state.UID) {
-		return false // its content is read after the snapshot
-	}
-	news = e.content == nil || e.content.ResourceVersion != vsc.ResourceVersion
-	e.content, e.readContent = vsc, time.Time{}
-	if e.snapshot != nil || e.gone {
-		w.judge(e, now)
-	} else {
-		e.state.observe(nil, vsc, now)
-	}
-	if gone {
-		e.content = nil
-	}
 	return news
 }
 
@@ -145,6 +127,7 @@ func (w *Waiter) judgeAgain(e *entry, now time.Time) (asked []ErrorInfo) {
 		look.Classifier = e.known(&asked)
 	}
 	e.state = Judge(before, look)
+	e.slim()
 	if e.state.UID != "" && before.UID == "" {
 		w.uids[e.state.UID] = e
 	}
@@ -209,6 +192,7 @@ func (w *Waiter) settle(e *entry, now time.Time) {
 	case s.Ready || s.Reached(e.until):
 		w.remove(e)
 		w.finishStages(e, nil)
+		w.leaveTrail(e)
 	case s.End != nil && w.contentDecides(e, now):
 	case s.End != nil:
 		w.end(e, s.End, s.Diagnosis, nil, now)

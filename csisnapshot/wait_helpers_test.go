@@ -75,6 +75,19 @@ type waitLab struct {
 	all        sync.WaitGroup
 }
 
+// answeredInTime gives up on requests, except watches, that have no answer after ten seconds, as the real controllers' do: a
+// fault that holds requests meets the controller's, too, and would keep it from its work for ever.
+func answeredInTime(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if apirequest.Parse(r).Verb == "watch" {
+			return next.RoundTrip(r)
+		}
+		ctx, giveUp := context.WithCancel(r.Context())
+		defer time.AfterFunc(10*time.Second, giveUp).Stop() // the answer's body is read under ctx
+		return next.RoundTrip(r.WithContext(ctx))
+	})
+}
+
 func newWaitLab(t *testing.T, adapter string, opts backuptest.ControllerOptions, claims int) *waitLab {
 	t.Helper()
 	builders := []backuptest.Builder{backuptest.SnapshotClass{}}
@@ -82,7 +95,9 @@ func newWaitLab(t *testing.T, adapter string, opts backuptest.ControllerOptions,
 		builders = append(builders, backuptest.Claim{Namespace: "app", Name: claimName(i)})
 	}
 	cluster := backuptest.New(t, backuptest.Options{Objects: backuptest.Objects(builders...)})
-	control, err := dynamic.NewForConfig(cluster.Config())
+	controllers := cluster.Config()
+	controllers.Wrap(answeredInTime)
+	control, err := dynamic.NewForConfig(controllers)
 	if err != nil {
 		t.Fatal(err)
 	}

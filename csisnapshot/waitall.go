@@ -43,10 +43,14 @@ func (w *Waiter) wait(ctx context.Context, targets []Target, until Stage) (outco
 	return outcomes, err
 }
 
-// Wait waits for the owner's snapshots to reach the stage, and returns how each wait ended, in the order of refs. The
+// Wait waits for the owner's snapshots to reach the stage, and returns how each wait ended, in the order of refs. A snapshot
+// without the owner's label (see [Names.Labels]) is waited for, too, but the watch does not tell of it: see [Target]. The
 // error is of the call as a whole: an owner that is not valid, or [ErrAbandoned] when the classifier or a function of
 // [WaitEvents] did not return.
 func (s *Snapshotter) Wait(ctx context.Context, owner Owner, until Stage, refs ...Ref) ([]Outcome, error) {
+	if err := errors.Join(s.made(), validRefs(refs)); err != nil {
+		return nil, fmt.Errorf("wait for snapshots: %w", err)
+	}
 	namespaces, targets := make([]string, 0, len(refs)), make([]Target, 0, len(refs))
 	for _, ref := range refs {
 		namespaces = append(namespaces, ref.Namespace)

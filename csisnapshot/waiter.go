@@ -29,6 +29,7 @@ type Waiter struct {
 	asker      asker
 	publishing sync.Mutex          // held while events are handed on, in their order; no function of the user's is called under it
 	follower   func(Result, error) // of the Cut that the waiter works for, told before the user; nil: none. It returns at once
+	worked     func(Ref)           // the same Cut is told when the snapshot-controller has done its work on a snapshot that is cut
 
 	mu       sync.Mutex  // guards what follows; no I/O and no callback under it
 	running  bool        // Run was called
@@ -37,6 +38,7 @@ type Waiter struct {
 	stopped  error // why Run has ended; nil while it may go on
 	entries  map[Ref]*entry
 	uids     map[types.UID]*entry
+	trail    map[Ref]*entry      // cut and not waited for any more, with work left for the snapshot-controller
 	early    map[identity]*early // told of before they were added
 	added    map[identity]bool   // all that ever were
 	drivers  map[string]*driverClock
@@ -69,7 +71,7 @@ func NewWaiter(c Client, opts WaitOptions, owner Owner, names Names, namespaces 
 		namespaces: slices.Compact(slices.Sorted(slices.Values(namespaces))),
 		opened:     make(chan struct{}), wake: make(chan struct{}, 1), tick: make(chan struct{}, 1), ask: make(chan struct{}, 1),
 		asker:   asker{classifier: opts.Classifier},
-		entries: map[Ref]*entry{}, uids: map[types.UID]*entry{}, early: map[identity]*early{}, added: map[identity]bool{}, drivers: map[string]*driverClock{},
+		entries: map[Ref]*entry{}, trail: map[Ref]*entry{}, uids: map[types.UID]*entry{}, early: map[identity]*early{}, added: map[identity]bool{}, drivers: map[string]*driverClock{},
 	}
 	for _, namespace := range w.namespaces {
 		w.streams = append(w.streams, newStream(snapshotsResource, namespace))
@@ -80,7 +82,19 @@ func NewWaiter(c Client, opts WaitOptions, owner Owner, names Names, namespaces 
 
 // Opened is closed when every watch is open, or replaced by polling: what is created afterwards is not missed. It is
 // also closed when Run ends.
-func (w *Waiter) Opened() <-chan struct{} { return w.opened }
+func (w *Waiter) Opened() <-chan struct{} {
+	if w.made() != nil {
+		return closed()
+	}
+	return w.opened
+}
+
+// closed is a channel that nobody waits on.
+func closed() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
 
 // Run watches and reads until ctx ends or, after [Waiter.Close], nothing is waited for any more, and ends every wait
 // that is left. Its error is nil, or says why it ended early, or is [ErrAbandoned] when the classifier or a function of
@@ -116,10 +130,13 @@ func (w *Waiter) Run(ctx context.Context) error {
 var errWaiterDone = errors.New("nothing left to wait for")
 
 func (w *Waiter) start() error {
+	if err := w.made(); err != nil {
+		return err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.running || w.stopped != nil {
-		return errors.New("waiter: Run was called before")
+		return errors.New("a waiter is used once: Run was called before")
 	}
 	w.running = true
 	w.openEvents()
@@ -130,7 +147,7 @@ func (w *Waiter) start() error {
 func (w *Waiter) finish(ctx context.Context) error {
 	w.mu.Lock()
 	cause := context.Cause(ctx)
-	w.stopped = errors.Join(errors.New("waiter: not running"), cause)
+	w.stopped = errors.Join(errors.New("a waiter is used once: its Run has ended"), cause)
 	for _, e := range w.sorted() {
 		w.end(e, endCategory(ctx), w.timeoutDiagnosis(e), errors.Join(cause, w.trouble()), time.Now())
 	}

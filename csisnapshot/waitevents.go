@@ -7,6 +7,7 @@ type event struct {
 	change *ModeChange // nil: a snapshot's
 	result Result
 	err    error
+	worked bool // nothing has happened but that the snapshot-controller has done its work on it
 }
 
 // seen is the event of a snapshot for the functions that follow it.
@@ -30,6 +31,10 @@ func (w *Waiter) publish() {
 	w.events = nil
 	w.mu.Unlock()
 	for _, e := range events {
+		if e.worked {
+			w.worked(e.result.Ref)
+			continue
+		}
 		if e.change == nil && w.follower != nil {
 			w.follower(e.result, e.err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -17,102 +16,6 @@ import (
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
 	"github.com/sheetanchor/sheetanchor/internal/apirequest"
 )
-
-// troubles are what an API server, or the way to it, may do to reads. Those with a duration pass after it.
-var troubles = map[string]struct {
-	fault backuptest.Fault
-	lasts time.Duration // zero: for ever
-}{
-	"refused":                {backuptest.Fault{Action: backuptest.FaultRefuse}, 8 * time.Second},
-	"reset":                  {backuptest.Fault{Action: backuptest.FaultReset}, 8 * time.Second},
-	"429 with Retry-After":   {backuptest.Fault{Code: 429, RetryAfter: 2 * time.Second}, 8 * time.Second},
-	"500":                    {backuptest.Fault{Code: 500}, 8 * time.Second},
-	"503":                    {backuptest.Fault{Code: 503}, 8 * time.Second},
-	"forbidden for 2 s":      {backuptest.Fault{Code: 403}, 2 * time.Second},
-	"resource missing":       {backuptest.Fault{Code: 404, Message: "the server could not find the requested resource"}, 5 * time.Second},
-	"watch forbidden":        {backuptest.Fault{Verb: "watch", Code: 403}, 0},
-	"watch unsupported":      {backuptest.Fault{Verb: "watch", Code: 405}, 0},
-	"watch does not open":    {backuptest.Fault{Verb: "watch", Action: backuptest.FaultHang}, 0},
-	"watch ends at once":     {backuptest.Fault{Verb: "watch", Action: backuptest.FaultEndWatch}, 0},
-	"watch ends":             {backuptest.Fault{Verb: "watch", Action: backuptest.FaultEndWatch, After: 1}, 0},
-	"watch expires":          {backuptest.Fault{Verb: "watch", Action: backuptest.FaultExpireWatch, After: 1}, 0},
-	"watch is silent":        {backuptest.Fault{Verb: "watch", Action: backuptest.FaultSilenceWatch}, 0},
-	"watch falls silent":     {backuptest.Fault{Verb: "watch", Action: backuptest.FaultSilenceWatch, After: 1}, 0},
-	"an event is lost":       {backuptest.Fault{Verb: "watch", Action: backuptest.FaultLoseEvent, After: 1, Times: 100, Nth: 1}, 0},
-	"bookmarks are lost":     {backuptest.Fault{Verb: "watch", Action: backuptest.FaultLoseBookmarks}, 0},
-	"watch forbidden at 1st": {backuptest.Fault{Verb: "watch", Code: 403}, time.Second},
-}
-
-func TestWaitRidesOutTrouble(t *testing.T) {
-	t.Parallel()
-	// S1 S8 snap-17 all-9: whatever happens to reads, no ready snapshot is lost, nothing is deleted, and a snapshot that is
-	// never cut is one typed timeout.
-	for _, trouble := range slices.Sorted(maps.Keys(troubles)) {
-		for _, resource := range []string{"volumesnapshots", "volumesnapshotcontents"} {
-			for _, cut := range []time.Duration{2 * time.Second, 30 * time.Second, 0} {
-				t.Run(fmt.Sprintf("%s/%s/%v", trouble, resource, cut), func(t *testing.T) {
-					t.Parallel()
-					synctest.Test(t, func(t *testing.T) { rideOut(bubble{T: t, adapter: "dynamic"}, trouble, resource, cut) })
-				})
-			}
-		}
-	}
-}
-
-// rideOut waits for a snapshot that is cut after a time, zero for never, under trouble.
-func rideOut(t bubble, trouble, resource string, cut time.Duration) {
-	script := backuptest.Script{CutAfter: cut, ReadyAfter: time.Second}
-	if cut == 0 {
-		script = backuptest.Script{Silent: true}
-	}
-	opts := scripts(1, script)
-	if cut > 0 {
-		opts.Resync = time.Second // the controller meets the same trouble
-	}
-	l := newWaitLab(t.T, t.adapter, opts, 1)
-	synctest.Wait()
-	for _, verb := range []string{"get", "list", "watch"} {
-		fault := troubles[trouble].fault
-		if fault.Verb != "" && fault.Verb != verb {
-			continue
-		}
-		fault.Resource, fault.Verb = resource, verb
-		remove := l.cluster.Fault(fault)
-		if d := troubles[trouble].lasts; d > 0 {
-			time.AfterFunc(d, remove)
-		}
-	}
-	w := l.run(t.Context(), csisnapshot.WaitOptions{})
-	p := w.add(0, csisnapshot.StageReady)
-	began := l.at()
-	res, err := p.Wait(t.Context(), csisnapshot.StageReady)
-	took := l.at() - began
-	switch {
-	case cut == 0 && (!errors.Is(err, csisnapshot.ErrTimeout) || took < 10*time.Minute || took > 11*time.Minute):
-		t.Errorf("after %v: %v, want one timeout after 10 minutes", took, err)
-	case cut != 0 && (err != nil || !res.Ready):
-		t.Errorf("after %v: %+v, %v, want ready", took, res, err)
-	case cut != 0 && took > cut+2*time.Minute:
-		t.Errorf("ready after %v, want soon after %v", took, cut)
-	}
-	if err := w.finish(); err != nil {
-		t.Error(err)
-	}
-	for request, n := range l.counter.Requests() {
-		if request != "create volumesnapshots" && !slices.Contains([]string{"get", "list", "watch"}, request[:max(0, indexSpace(request))]) {
-			t.Errorf("%d %q: waiting changes nothing", n, request)
-		}
-	}
-}
-
-func indexSpace(s string) int {
-	for i, c := range s {
-		if c == ' ' {
-			return i
-		}
-	}
-	return 0
-}
 
 func TestWaitOutlivesRequestsWithoutAnswer(t *testing.T) {
 	t.Parallel()

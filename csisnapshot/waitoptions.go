@@ -9,9 +9,10 @@ import (
 // Mode is how a wait learns of changes.
 type Mode uint8
 
-// The modes. A watch that is forbidden, unsupported or silent is replaced by polling until it works again.
+// The modes. A watch that is forbidden, unsupported or silent is replaced by polling until it works again. Zero is not set:
+// it means ModeWatch.
 const (
-	ModeWatch Mode = iota // the default
+	ModeWatch Mode = iota + 1
 	ModePoll
 )
 

@@ -15,6 +15,9 @@
 //
 // # Running
 //
+// A command that no server has taken, because none listens or it is in trouble of its own, is sent again until ctx ends: a
+// post hook must not be lost to a restart of the API server. It is sent once at most.
+//
 // A [Quiescer] runs a command over a WebSocket connection and, where the API server or a proxy does not support that,
 // over SPDY. A command that fails is an [*ExitError] with the end of what it wrote to its standard error. Nothing is
 // written to the command's standard input and its standard output is dropped. When ctx ends the connection is closed,

@@ -31,6 +31,7 @@ type Quiescer struct {
 	opts   Options
 	config *rest.Config
 	client *rest.RESTClient
+	tries  patience
 }
 
 var _ csisnapshot.Quiescer = (*Quiescer)(nil)
@@ -49,7 +50,7 @@ func New(config *rest.Config, opts Options) (*Quiescer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("podexec: client: %w", err)
 	}
-	return &Quiescer{opts: opts, config: config, client: client}, nil
+	return &Quiescer{opts: opts, config: config, client: client, tries: newPatience()}, nil
 }
 
 // Hooks reads the pod's annotations, as [Annotations.Hooks].
@@ -58,15 +59,15 @@ func (q *Quiescer) Hooks(pod *corev1.Pod) (csisnapshot.PodHooks, error) {
 }
 
 // Exec runs the hook's command in its container and waits for its end. A command that fails is an [*ExitError]; a
-// connection that could not be made or broke, as [ErrNoStatus], or the end of ctx, is another error. The hook's own timeout and on-error
-// policy are the caller's.
+// connection that broke, as [ErrNoStatus], or the end of ctx, is another error. While no server listens, or it answers by a
+// status of its own trouble, the command is kept and sent later, until ctx ends: the error is [csisnapshot.ErrNotRun] then.
+// Forbidden is believed after 3 s. A command is sent once at most. The hook's own timeout and on-error policy are the caller's.
 func (q *Quiescer) Exec(ctx context.Context, pod csisnapshot.PodRef, hook csisnapshot.Hook) error {
 	stderr := &tail{limit: stderrLimit}
-	err := q.stream(ctx, q.url(pod, hook), remotecommand.StreamOptions{Stdout: discard{}, Stderr: stderr})
-	if err != nil {
-		return exitError(pod, hook, stderr.String(), err)
-	}
-	return nil
+	err := q.tries.again(ctx, func() error {
+		return q.stream(ctx, q.url(pod, hook), remotecommand.StreamOptions{Stdout: discard{}, Stderr: stderr})
+	})
+	return outcome(pod, hook, stderr.String(), err)
 }
 
 // url is the address of the pod's exec subresource with the command.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,7 +48,7 @@ func newQuiescer(t *testing.T, s *execServer, opts podexec.Options) *podexec.Qui
 	if err != nil {
 		t.Fatal(err)
 	}
-	return q
+	return podexec.Hurry(q)
 }
 
 func TestExec(t *testing.T) {
@@ -199,10 +202,47 @@ func TestExecNoServer(t *testing.T) {
 	t.Parallel()
 	s := newExecServer(t)
 	s.config.Host = "http://127.0.0.1:1"
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	err := newQuiescer(t, s, podexec.Options{}).Exec(ctx, db, hook)
 	if err == nil || !strings.Contains(err.Error(), "exec in pod app/db") {
 		t.Errorf("Exec = %v", err)
+	}
+}
+
+// S8: a server that comes back in time runs the command.
+func TestExecServerComesBack(t *testing.T) {
+	t.Parallel()
+	for name, options := range transports {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newExecServer(t)
+			var config net.ListenConfig
+			listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			address := listener.Addr().String()
+			if err := listener.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s.config.Host = "http://" + address
+			q := newQuiescer(t, s, options(s))
+			late := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+			var group sync.WaitGroup
+			defer group.Wait()
+			defer func() { _ = late.Close() }()
+			back := time.AfterFunc(50*time.Millisecond, func() {
+				if listener, err := config.Listen(context.WithoutCancel(t.Context()), "tcp", address); err != nil {
+					t.Errorf("listen again: %v", err)
+				} else {
+					group.Go(func() { _ = late.Serve(listener) })
+				}
+			})
+			defer back.Stop()
+			if err := q.Exec(t.Context(), db, hook); err != nil || s.commands() != 1 {
+				t.Errorf("Exec = %v after %d commands", err, s.commands())
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/exec"
 
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
@@ -32,6 +33,18 @@ func (e *ExitError) Error() string {
 		text += ": " + e.Stderr
 	}
 	return text
+}
+
+// outcome is the error of a command that ended so; nil for nil.
+func outcome(pod csisnapshot.PodRef, hook csisnapshot.Hook, stderr string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case unsent(err) && !apierrors.IsForbidden(err):
+		return fmt.Errorf("%w: %w", csisnapshot.ErrNotRun, exitError(pod, hook, stderr, err))
+	default:
+		return exitError(pod, hook, stderr, err)
+	}
 }
 
 // exitError makes an error of how a command ended.

@@ -28,6 +28,8 @@ type execServer struct {
 	run func(stdout, stderr io.Writer) exit
 
 	mu       sync.Mutex
+	trouble  http.HandlerFunc // answers the next requests instead
+	troubled int              // how many
 	requests []string
 	ran      int
 	conns    []net.Conn    // of upgraded connections
@@ -82,7 +84,9 @@ func (s *execServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s.mu.Lock()
 	s.requests = append(s.requests, req.Method+" "+strings.ToLower(req.Header.Get("Upgrade"))+" "+req.URL.String())
 	s.mu.Unlock()
-	switch {
+	switch trouble := s.inTrouble(); {
+	case trouble != nil:
+		trouble(w, req)
 	case !strings.HasPrefix(req.URL.Path, "/api/v1/namespaces/app/pods/db/exec"):
 		http.Error(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"pods \"x\" not found","reason":"NotFound","code":404}`, http.StatusNotFound)
 	case wsstream.IsWebSocketRequest(req) && s.socket:
@@ -92,6 +96,24 @@ func (s *execServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	default:
 		s.serveSPDY(w, req)
 	}
+}
+
+// outage lets the next n requests be answered otherwise.
+func (s *execServer) outage(n int, answer http.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.troubled, s.trouble = n, answer
+}
+
+// inTrouble is what answers the request instead; nil: nothing does.
+func (s *execServer) inTrouble() http.HandlerFunc {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.troubled == 0 {
+		return nil
+	}
+	s.troubled--
+	return s.trouble
 }
 
 func (s *execServer) serveSPDY(w http.ResponseWriter, req *http.Request) {

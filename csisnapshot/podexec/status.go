@@ -34,11 +34,12 @@ func spdyExecutor(config *rest.Config, address *url.URL) (remotecommand.Executor
 	return executor, reader, err
 }
 
-// NewConnection wraps the connection of the upgrader below.
+// NewConnection wraps the connection of the upgrader below. An answer that refuses it is an error with a status.
 func (s *statusReader) NewConnection(resp *http.Response) (httpstream.Connection, error) {
+	body := keepRefusal(resp)
 	conn, err := s.Upgrader.NewConnection(resp)
 	if err != nil {
-		return nil, err
+		return nil, refusal(resp, body, err)
 	}
 	return &statusConnection{Connection: conn, reader: s}, nil
 }

@@ -92,6 +92,7 @@ func decodeContent(o *v1.VolumeSnapshotContent) csisnapshot.Content {
 		Driver: o.Spec.Driver, Class: copyOf(o.Spec.VolumeSnapshotClassName),
 		DeletionPolicy: csisnapshot.DeletionPolicy(o.Spec.DeletionPolicy),
 		VolumeHandle:   copyOf(o.Spec.Source.VolumeHandle), SnapshotHandle: copyOf(o.Spec.Source.SnapshotHandle),
+		SourceVolumeMode: copyOf(o.Spec.SourceVolumeMode),
 	}
 	if st := o.Status; st != nil {
 		c.Status = &csisnapshot.ContentStatus{
@@ -116,6 +117,7 @@ func encodeContent(c csisnapshot.Content) (string, *v1.VolumeSnapshotContent) {
 	o.Spec.DeletionPolicy = v1.DeletionPolicy(c.DeletionPolicy)
 	o.Spec.Source.VolumeHandle = copyOf(c.VolumeHandle)
 	o.Spec.Source.SnapshotHandle = copyOf(c.SnapshotHandle)
+	o.Spec.SourceVolumeMode = copyOf(c.SourceVolumeMode)
 	return "", o
 }
 
