@@ -13,9 +13,10 @@ import (
 // It is pure: the order of the inputs does not matter, nothing of them is changed or shared, and no absent field is a
 // mistake. The work is linear in the inputs.
 //
-// Things are matched by UID where both sides have one, else by name. A claim that was not skipped and has no snapshot is
-// recorded as failed. The result of a snapshot is its operation's; without an operation it is succeeded once the snapshot
-// is ready and has a handle, and not final before. A snapshot whose claim is not among the inputs still gets a record.
+// Things are matched by UID where both sides have one, else by name. A claim that has no snapshot and is not in Skips is
+// recorded as failed, also one that no snapshot can be taken of. The result of a snapshot is its operation's; without an
+// operation it is succeeded once the snapshot is ready and has a handle, and not final before. A snapshot whose claim is not
+// among the inputs still gets a record.
 func Build(in Inputs) ([]BackupRecord, []Gap) {
 	records, gaps, _ := build(in)
 	return records, gaps
@@ -176,7 +177,8 @@ func (b *builder) snapshot(r *BackupRecord, s Snapshot, pv *PV) {
 		info.VSCName, info.SnapshotHandle, info.VolumeGroupSnapshotHandle = c.Name, deref(c.Handle), deref(c.GroupHandle)
 		info.Driver = cmp.Or(c.Driver, info.Driver)
 		info.Size = cmp.Or(copied(c.RestoreSize), info.Size)
-		info.ReadyToUse = cmp.Or(info.ReadyToUse, copied(c.ReadyToUse))
+		// Handle and readiness of one look at one object: two objects, read one after the other, may disagree.
+		info.ReadyToUse, info.ContentVersion = cmp.Or(copied(c.ReadyToUse), info.ReadyToUse), c.ResourceVersion
 		created = cmp.Or(created, c.CreationTime)
 	} else {
 		b.gap(r.Volume(), s.name(), NoContent)

@@ -136,6 +136,17 @@ func TestBuild(t *testing.T) {
 			want:   []volumeinfo.BackupRecord{full(func(r *volumeinfo.BackupRecord) { r.PVInfo = nil })},
 			gaps:   []volumeinfo.Gap{{Volume: volume, Object: "pv pv-1", Reason: volumeinfo.ForeignPV}},
 		},
+		"volume of an older claim of that name": {
+			reason: "V2: a persistent volume that names another UID is not found by the claim's name",
+			change: func(in *volumeinfo.Inputs) { in.PVs[0].Name, in.PVs[0].ClaimUID = "pv-0", "older-claim" },
+			want:   []volumeinfo.BackupRecord{full(func(r *volumeinfo.BackupRecord) { r.PVInfo = nil })},
+			gaps:   []volumeinfo.Gap{{Volume: volume, Object: "pv pv-1", Reason: volumeinfo.NoPV}},
+		},
+		"volume that names its claim by name alone": {
+			reason: "V2: without a UID the name decides",
+			change: func(in *volumeinfo.Inputs) { in.PVs[0].Name, in.PVs[0].ClaimUID = "pv-0", "" },
+			want:   []volumeinfo.BackupRecord{full(func(r *volumeinfo.BackupRecord) { r.PVName = "pv-0" })},
+		},
 		"claim gone": {
 			reason: "vol-10: a snapshot whose claim is gone keeps its record",
 			change: func(in *volumeinfo.Inputs) { in.Claims, in.PVs = nil, nil },

@@ -16,6 +16,9 @@ type CSISnapshotInfo struct {
 	OperationID string `json:"operationID,omitempty"`
 	// ReadyToUse is the snapshot's own readiness. It is read in any case and written as Velero 1.18 spells it.
 	ReadyToUse *bool `json:"ReadyToUse"`
+	// ContentVersion is the resourceVersion of the content that the handle, and the readiness of the same look, were read
+	// from, empty when not known. A readiness that an operation brings later leaves it. The key is ours: Velero ignores it.
+	ContentVersion string `json:"contentResourceVersion,omitempty"`
 	// VolumeGroupSnapshotHandle is the handle of the group the snapshot was cut with; empty when there is none.
 	VolumeGroupSnapshotHandle string `json:"volumeGroupSnapshotHandle,omitempty"`
 	// Extra holds the keys this version does not know.

@@ -47,11 +47,27 @@ func ExampleEncode() {
 	// Output: app/data volume app/data: not restorable: failed: reason unknown <nil>
 }
 
+// The records of a backup by claim and by volume. Two records of one volume are a gap.
 func ExampleNewIndex() {
-	index, _ := volumeinfo.NewIndex([]volumeinfo.BackupRecord{{PVCNamespace: "app", PVCName: "data", PVName: "pv-1"}})
+	index, gaps := volumeinfo.NewIndex([]volumeinfo.BackupRecord{{
+		PVCNamespace: "app", PVCName: "data", PVName: "pv-1", PVInfo: &volumeinfo.PVInfo{ReclaimPolicy: "Retain"},
+	}})
+	fmt.Println(len(gaps))
 	namespace, claim, _ := index.ClaimOf("pv-1")
 	fmt.Println(namespace, claim)
-	// Output: app data
+	pv, ok := index.PVOf("app", "data")
+	fmt.Println(pv, ok)
+	if r, ok := index.ByClaim("app", "data"); ok {
+		fmt.Println(r.PVInfo.ReclaimPolicy)
+	}
+	_, ok = index.ByPV("pv-9")
+	fmt.Println(ok)
+	// Output:
+	// 0
+	// app data
+	// pv-1 true
+	// Retain
+	// false
 }
 
 func ExampleTable() {

@@ -58,14 +58,16 @@ type Snapshot struct {
 
 // Content is a VolumeSnapshotContent. A nil pointer is a field that is absent.
 type Content struct {
-	Name         string
-	SnapshotUID  string // spec.volumeSnapshotRef.uid
-	Driver       string
-	Handle       *string
-	GroupHandle  *string
-	ReadyToUse   *bool
-	RestoreSize  *int64
-	CreationTime *time.Time
+	Name        string
+	SnapshotUID string // spec.volumeSnapshotRef.uid
+	// ResourceVersion is the content's when its handle and readiness were read; empty when not known.
+	ResourceVersion string
+	Driver          string
+	Handle          *string
+	GroupHandle     *string
+	ReadyToUse      *bool
+	RestoreSize     *int64
+	CreationTime    *time.Time
 }
 
 // Operation is an asynchronous operation on a snapshot.

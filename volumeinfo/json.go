@@ -18,7 +18,8 @@ var (
 		"snapshotDataMovementInfo", "nativeSnapshotInfo", "pvrInfo",
 	}
 	csiKeys = []string{
-		"snapshotHandle", "size", "driver", "vscName", "operationID", "ReadyToUse", "volumeGroupSnapshotHandle",
+		"snapshotHandle", "size", "driver", "vscName", "operationID", "ReadyToUse", "contentResourceVersion",
+		"volumeGroupSnapshotHandle",
 	}
 	movementKeys = []string{
 		"dataMover", "uploaderType", "retainedSnapshot", "snapshotHandle", "operationID", "size", "incrementalSize", "Phase",
