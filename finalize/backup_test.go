@@ -172,6 +172,9 @@ func finish(t *testing.T, d *disk, snaps *csisnapshot.Snapshotter, ops *operatio
 	}
 	for _, r := range records {
 		handle := r.Handle() != ""
+		if handle != (r.CSISnapshotInfo != nil && r.CSISnapshotInfo.ContentVersion != "") { // vol-14
+			t.Errorf("record %s has handle %q of no known version of its content", r.Volume(), r.Handle())
+		}
 		end.Records = append(end.Records, fmt.Sprintf("%s result %q, skipped %v, handle %v, restorable %v", r.Volume(), r.Result, r.Skipped, handle, r.Restorable() == nil))
 	}
 	messages, err := finalize.DecodeResults(d.docs["results"], 0)

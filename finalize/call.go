@@ -98,21 +98,30 @@ func (d *document) do(ctx context.Context, fn func(context.Context) error) error
 	c := begin(ctx, d.timeout, d.grace, fn, func() {})
 	defer c.cancel()
 	d.out = c
+	if err := c.await(ctx, d.grace); err != nil {
+		return err
+	}
+	return c.err
+}
+
+// await returns nil when fn has returned. It waits until fn is to be abandoned, and no longer than the grace after the end
+// of ctx.
+func (c *call) await(ctx context.Context, grace time.Duration) error {
 	hard := time.NewTimer(time.Until(c.hard))
 	defer hard.Stop()
 	select {
 	case <-c.done:
-		return c.err
+		return nil
 	case <-hard.C:
 		return errAbandoned
 	case <-ctx.Done():
 	}
-	grace := time.NewTimer(d.grace)
-	defer grace.Stop()
+	last := time.NewTimer(grace)
+	defer last.Stop()
 	select {
 	case <-c.done:
-		return c.err
-	case <-grace.C:
+		return nil
+	case <-last.C:
 		return errAbandoned
 	}
 }

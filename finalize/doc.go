@@ -1,5 +1,9 @@
 // Package finalize runs the last steps of a backup or restore, once each, over restarts: hooks with an order, time limits,
-// retries and policies, a checkpoint, a report, and Velero's file of results. It brings the hooks that a backup needs.
+// retries and policies, a checkpoint, a report, and Velero's file of results. It brings the hooks that backups and restores
+// need.
+//
+// For a backup: [ThawPods], [ReleaseSnapshots], [UpdateItems], [RefuseOperations], [WriteVolumeInfo], [WriteResults]. For a
+// restore: [RestorePVs], [WaitExecHooks], [ValidateVolumes], [RemoveTemporary], [MergeResults].
 //
 // A [Runner] is a step: [Runner.Step] runs what can run and returns; what has to wait says [Later] and is called again by
 // a later step. [Runner.Run] loops over the step for programs without a work queue.
@@ -14,12 +18,14 @@
 //     not ended. A hook whose end was not recorded, for example because the process died, is called again: hooks must be
 //     idempotent.
 //   - The checkpoint is written when a hook starts the work, ends or fails, never for a hook that still waits.
+//   - The hooks for restores wait as steps, each with a deadline of its own, write only with the UID or resourceVersion that
+//     was read, and name each volume, pod and object that did not become what it should.
 //   - A fault in one hook stops none that does not need it, and the report lists every hook.
 //
 // # Errors
 //
-// [New] returns [HookError] and [ErrInvalid]. [Runner.Step] returns the cause of its context's end, or [ErrCheckpoint] while
-// the checkpoint cannot be read or written. Faults of hooks are never returned; they are in the [Report].
+// [New] returns [HookError] and [ErrInvalid]. [Runner.Step] returns the cause of its context's end, [ErrCheckpoint]
+// while the checkpoint cannot be read or written, or [ErrInvalid] for a Runner that New did not make. Faults of hooks are never returned; they are in the [Report].
 // [DecodeResults] returns [ErrMalformedResults] or [ErrTooLarge].
 //
 // # Concurrency

@@ -24,6 +24,9 @@ var (
 	ErrMalformedResults = errors.New("malformed results")
 	// ErrTooLarge says that a file of results is larger than its limit, once decompressed.
 	ErrTooLarge = errors.New("results too large")
+	// ErrOperationStarted says that an asynchronous operation was started while the last steps ran: nothing would follow it
+	// to its end.
+	ErrOperationStarted = errors.New("operation started during finalize")
 	// ErrTimeout is the cause of a hook's context when its Timeout ends it.
 	ErrTimeout = errors.New("hook timed out")
 )
@@ -58,7 +61,8 @@ func (e *laterError) Error() string { return fmt.Sprintf("later, in %v: %s", e.a
 
 // Later is returned by a hook's Run when what it waits for is not there yet: it is called again after d, which is no
 // failure and no retry. A d of zero or less means one second. why says what is waited for, and is in the report if
-// Options.MaxTotal ends the wait. Joined with other errors, Later wins and those are dropped.
+// Options.MaxTotal ends the wait. Joined with other errors, Later wins: those are in the report only if MaxTotal ends the
+// wait, so a hook returns them again with its end.
 func Later(d time.Duration, why string) error {
 	if d <= 0 {
 		d = time.Second
@@ -106,6 +110,24 @@ func Warning(err error) error {
 		return nil
 	}
 	return &warningError{err: err}
+}
+
+// ErrPermanent is matched by what [Permanent] returns.
+var ErrPermanent = errors.New("permanent")
+
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string        { return e.err.Error() }
+func (e *permanentError) Unwrap() error        { return e.err }
+func (e *permanentError) Is(target error) bool { return target == ErrPermanent }
+
+// Permanent returns err as one that no later try can mend, or nil if err is nil: the hook that returns it, alone or joined
+// with others, is not called again whatever its Retries. Its text is err's.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanentError{err: err}
 }
 
 func quote(s string) string { return strconv.Quote(s) }

@@ -50,12 +50,13 @@ type Hook struct {
 	Timeout time.Duration
 	// OnFailure is the hook's policy. Defaults to PartiallyFail.
 	OnFailure Policy
-	// Retries is how often Run is called again after a failure, after 1 s, 2 s, 4 s … 30 s. Zero: never.
+	// Retries is how often Run is called again after a failure that is not [Permanent], after 1 s, 2 s, 4 s … 30 s. Zero:
+	// never.
 	Retries int
 	// Run does the work. Required.
 	Run func(ctx context.Context) error
 
-	faults []string // arguments of a ready-made hook that are nil
+	faults []argumentFault // of a ready-made hook
 }
 
 const (

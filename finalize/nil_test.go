@@ -6,6 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
 	"github.com/sheetanchor/sheetanchor/finalize"
 	"github.com/sheetanchor/sheetanchor/operations"
@@ -25,23 +29,25 @@ func TestNewRefusesNilArguments(t *testing.T) {
 		"volume info":           {finalize.WriteVolumeInfo(nil, nil, key), []string{`hook "write-volumeinfo": doc is nil`, `hook "write-volumeinfo": ops is nil`}},
 		"volume info, nil slot": {finalize.WriteVolumeInfo((*operations.Slot)(nil), ops, key), []string{"doc is nil"}},
 		"results":               {finalize.WriteResults(nil, nil, key), []string{`hook "write-results": doc is nil`, `hook "write-results": ops is nil`}},
-		"results, source":       {finalize.MergeResults(doc, []finalize.ResultSource{finalize.OperationResults(ops, key), nil}), []string{"sources[1] is nil"}},
+		"update items":          {finalize.UpdateItems(nil, key, nil, finalize.UpdateOptions{}), []string{`hook "update-items": update is nil`, `hook "update-items": ops is nil`}},
+		"restore pvs":           {finalize.RestorePVs(nil, nil, finalize.RestorePVOptions{}), []string{`hook "restore-pvs": core is nil`}},
+		"restore pvs, failed":   {finalize.RestorePVs((*kubernetes.Clientset)(nil), nil, finalize.RestorePVOptions{}), []string{"core is nil"}},
+		"restore pvs, no map":   {finalize.RestorePVs(&kubernetes.Clientset{}, nil, finalize.RestorePVOptions{Operations: (*operations.Map)(nil), Key: key}), []string{"opts.Operations is nil"}},
+		"validate volumes":      {finalize.ValidateVolumes(nil, nil), []string{`hook "validate-volumes": core is nil`}},
+		"exec hooks":            {finalize.WaitExecHooks(nil, 0), []string{`hook "wait-exec-hooks": tracker is nil`}},
+		"temporary": {finalize.RemoveTemporary(nil, finalize.Temporary{}), []string{
+			"client is nil", "what.Label is empty", "what.Owner is empty", "what.Resources is empty", "what.Namespaces is empty",
+		}},
+		"temporary, failed": {finalize.RemoveTemporary((*dynamic.DynamicClient)(nil), finalize.Temporary{
+			Label: "a", Owner: "b", Resources: []schema.GroupVersionResource{{Resource: "pods"}}, Namespaces: []string{""},
+		}), []string{"client is nil"}},
+		"refuse operations": {finalize.RefuseOperations(nil, key), []string{`hook "refuse-operations": ops is nil`}},
+		"results, source":   {finalize.MergeResults(doc, []finalize.ResultSource{finalize.OperationResults(ops, key), nil}), []string{"sources[1] is nil"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := finalize.New([]finalize.Hook{tc.hook}, finalize.Options{})
-			if he, ok := errors.AsType[*finalize.HookError](err); !ok || he.Hook != tc.hook.Name || !errors.Is(err, finalize.ErrInvalid) {
-				t.Fatalf("New() = %v, want a HookError of %s", err, tc.hook.Name)
-			}
-			for _, want := range tc.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("New() = %v, want %q", err, want)
-				}
-			}
-			if got := strings.Count(err.Error(), "is nil"); got != len(tc.want) {
-				t.Errorf("New() = %v, want %d faults", err, len(tc.want))
-			}
+			refused(t, tc.hook, tc.want...)
 		})
 	}
 	mustNew(t, []finalize.Hook{finalize.ReleaseSnapshots(snaps, owner, ops, key), finalize.WriteVolumeInfo(doc, ops, key), finalize.WriteResults(doc, ops, key)}, finalize.Options{})

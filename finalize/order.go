@@ -27,8 +27,8 @@ func arrange(hooks []Hook) ([]Hook, error) {
 		if h.Run == nil {
 			fault(h.Name, "Run", "is nil")
 		}
-		for _, argument := range h.faults {
-			fault(h.Name, argument, "is nil")
+		for _, f := range h.faults {
+			fault(h.Name, f.argument, f.problem)
 		}
 		if h.Timeout < 0 {
 			fault(h.Name, "Timeout", "is negative")

@@ -40,7 +40,7 @@ func volumeRecord(v csisnapshot.VolumeReport) volumeinfo.BackupRecord {
 	r.BackupMethod = volumeinfo.CSISnapshot
 	r.CSISnapshotInfo = &volumeinfo.CSISnapshotInfo{
 		SnapshotHandle: deref(v.Handle), Size: copied(v.RestoreSize), Driver: v.Driver, VSCName: v.Content,
-		OperationID: v.OperationID, ReadyToUse: copied(v.ReadyToUse),
+		OperationID: v.OperationID, ReadyToUse: copied(v.ReadyToUse), ContentVersion: v.ContentVersion,
 	}
 	if start := cmp.Or(deref(v.CreationTime), v.Started); !start.IsZero() {
 		r.StartTimestamp = new(metav1.NewTime(start.UTC().Truncate(time.Second)))

@@ -29,7 +29,7 @@ const operationPause = 10 * time.Second
 // way is it destroyed. Operations of other actions are not looked at. A snapshot that could not be removed is an error of
 // the report, under its namespace and name; the others are removed all the same. All of it is decided on what the store
 // holds at that moment; while it cannot be read the hook comes back later. The hook is retried twice and has 15 minutes for
-// each call. [New] refuses it when snaps or ops is nil.
+// each call. [New] refuses it when snaps or ops is nil, or owner or key not valid.
 func ReleaseSnapshots(snaps Releaser, owner csisnapshot.Owner, ops Operations, key operations.Key) Hook {
 	h := Hook{Name: "release-snapshots", Timeout: 15 * time.Minute, Retries: 2, Run: func(ctx context.Context) error {
 		rec, err := read(ctx, ops, key)
@@ -59,7 +59,7 @@ func ReleaseSnapshots(snaps Releaser, owner csisnapshot.Owner, ops Operations, k
 		}
 		return errors.Join(faults...)
 	}}
-	return h.need("snaps", snaps).need("ops", ops)
+	return h.need("snaps", snaps).need("ops", ops).valid("owner", owner).valid("key", key)
 }
 
 // unreadable makes an outage of the store a reason to come back: snapshots that nobody lets go of stay for ever. A record

@@ -35,7 +35,10 @@ func (s State) Ended() bool {
 
 // Report lists every hook, in an order that depends on nothing but the hooks' definitions. It is plain data.
 type Report struct {
+	// Hooks are all of them, those that have not ended too.
 	Hooks []HookReport
+	// Started is when the work began, by the clock of the process that began it; zero when that could not be read.
+	Started time.Time
 	// CheckpointErr is why the checkpoint could not be read or written until Options.MaxTotal ended the attempts. It is
 	// [ErrCheckpoint]. Nil otherwise.
 	CheckpointErr error
@@ -134,6 +137,10 @@ func entries(err error, warning bool) []Entry {
 		return []Entry{{Namespace: e.Namespace, Name: e.Name, Message: oneLine(e.Err.Error()), Warning: warning}}
 	case *warningError:
 		return entries(e.err, true)
+	case *permanentError:
+		return entries(e.err, warning)
+	case *laterError: // no fault
+		return nil
 	case interface{ Unwrap() []error }:
 		var all []Entry
 		for _, part := range e.Unwrap() {

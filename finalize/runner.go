@@ -31,7 +31,8 @@ type Runner struct {
 type pause struct {
 	until time.Time
 	why   string
-	later bool // it said Later, else it failed
+	later bool    // it said Later, else it failed
+	items []Entry // faults that came with Later
 }
 
 // Result is what a step came to.
@@ -66,9 +67,13 @@ func New(hooks []Hook, opts Options) (*Runner, error) {
 // not do. A hook that has to wait is called again in the same step only while it goes on for another one's first call. It
 // returns after the calls it made, each at most its Timeout and the grace, and after the writes of the
 // checkpoint, each at most the StoreTimeout and the grace, also when ctx has ended. It errors only when it could not go
-// on: ctx ended (the cause is wrapped; what was cut off is not counted as an attempt), or [ErrCheckpoint] until
-// Options.MaxTotal makes it part of the report. The report lists every hook that was abandoned.
+// on: ctx ended (the cause is wrapped; what was cut off is not counted as an attempt), [ErrCheckpoint] until
+// Options.MaxTotal makes it part of the report, or [ErrInvalid] for a Runner that [New] did not make. The report lists
+// every hook that was abandoned.
 func (r *Runner) Step(ctx context.Context) (Result, error) {
+	if err := r.made(); err != nil {
+		return Result{}, err
+	}
 	select {
 	case r.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -90,9 +95,21 @@ func (r *Runner) Step(ctx context.Context) (Result, error) {
 	return r.run(ctx)
 }
 
+// made refuses a runner without the channel that New makes, on which a step would wait for ever.
+func (r *Runner) made() error {
+	if r == nil || r.turn == nil {
+		return fmt.Errorf("%w runner: it was not made by New", ErrInvalid)
+	}
+	return nil
+}
+
 // Run steps until every hook has ended. A checkpoint that cannot be read or written for now is tried again until
-// Options.MaxTotal; one that is foreign or malformed ends Run at once, as ctx does.
+// Options.MaxTotal; one that is foreign or malformed ends Run at once, as ctx does and a Runner that [New] did not make,
+// which is [ErrInvalid].
 func (r *Runner) Run(ctx context.Context) (Report, error) {
+	if err := r.made(); err != nil {
+		return Report{}, err
+	}
 	for failures := 1; ; failures++ {
 		res, err := r.Step(ctx)
 		switch {
@@ -185,7 +202,7 @@ func (r *Runner) lost(err error) Report {
 }
 
 func (r *Runner) report() Report {
-	report := Report{}
+	report := Report{Started: r.state.Started}
 	if r.saveErr != nil && r.overdue() {
 		report.CheckpointErr = r.saveErr
 	}

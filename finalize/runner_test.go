@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -141,7 +142,7 @@ func TestLater(t *testing.T) {
 		r := mustNew(t, []finalize.Hook{
 			{Name: "bind", Run: func(context.Context) error {
 				calls++
-				return errors.Join(errors.New("dropped"), finalize.Later(7*time.Minute, "pv of app/data is not bound"))
+				return errors.Join(finalize.Item("app", "logs", errors.New("forbidden")), finalize.Later(7*time.Minute, "pv of app/data is not bound"))
 			}},
 			{Name: "other", Run: ok},
 			{Name: "after", After: []string{"bind"}, Run: ok},
@@ -171,8 +172,12 @@ func TestLater(t *testing.T) {
 		if took := time.Since(start); took != time.Hour {
 			t.Errorf("the wait ended after %v, want MaxTotal, 1h", took)
 		}
-		if h := report.Hooks[0]; h.State != finalize.Failed || h.Error != "gave up after 1h0m0s: waited for: pv of app/data is not bound" || h.Attempts != 0 {
-			t.Errorf("hook = %+v, want failed with what it waited for", h)
+		items := []finalize.Entry{
+			{Message: "gave up after 1h0m0s: waited for: pv of app/data is not bound"},
+			{Namespace: "app", Name: "logs", Message: "forbidden"},
+		}
+		if h := report.Hooks[0]; h.State != finalize.Failed || h.Attempts != 0 || !slices.Equal(h.Items, items) {
+			t.Errorf("hook = %+v, want failed with what it waited for, and with what else it had to say", h)
 		}
 		if states(report)["after"] != finalize.Succeeded {
 			t.Errorf("states = %v, want the hook after it to have run", states(report))

@@ -75,7 +75,7 @@ func (r *Runner) take(ctx context.Context, h Hook, m *mark, c *call) {
 	later, isLater := errors.AsType[*laterError](err)
 	switch {
 	case isLater:
-		r.pause(ctx, h, pause{until: time.Now().Add(later.after), why: later.why, later: true})
+		r.pause(ctx, h, pause{until: time.Now().Add(later.after), why: later.why, later: true, items: list})
 	case !failed(list):
 		m.Attempts++
 		m.end(Succeeded, list, c.took())
@@ -86,7 +86,7 @@ func (r *Runner) take(ctx context.Context, h Hook, m *mark, c *call) {
 			list = timeout(h, err, list)
 		}
 		m.Attempts++
-		if m.Attempts > h.Retries || r.overdue() {
+		if m.Attempts > h.Retries || r.overdue() || errors.Is(err, ErrPermanent) {
 			m.end(Failed, list, c.took())
 			return
 		}
@@ -131,7 +131,7 @@ func (r *Runner) expire() {
 		if p.later {
 			message = fmt.Sprintf("gave up after %v: waited for: %s", r.opts.MaxTotal, p.why)
 		}
-		m.end(Failed, []Entry{{Message: message}}, 0)
+		m.end(Failed, append([]Entry{{Message: message}}, p.items...), 0)
 	}
 }
 

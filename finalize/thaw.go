@@ -15,7 +15,8 @@ type Thawer interface {
 
 // ThawPods returns the hook "thaw-pods", which thaws what a process froze that ended before it could thaw, so that no way to
 // the end of a backup, a cancel included, leaves a pod frozen. A pod that could not be thawed is an error of the report; one
-// that is gone, or another pod now, is a warning. The hook is retried three times.
+// that is gone, or another pod now, is a warning. The hook is retried three times. [New] refuses it when
+// snaps is nil or owner not valid.
 func ThawPods(snaps Thawer, owner csisnapshot.Owner) Hook {
 	h := Hook{Name: "thaw-pods", Retries: 3, Run: func(ctx context.Context) error {
 		reports, err := snaps.Thaw(ctx, owner)
@@ -25,7 +26,7 @@ func ThawPods(snaps Thawer, owner csisnapshot.Owner) Hook {
 		}
 		return errors.Join(faults...)
 	}}
-	return h.need("snaps", snaps)
+	return h.need("snaps", snaps).valid("owner", owner)
 }
 
 func thawFault(left csisnapshot.ThawReport) error {

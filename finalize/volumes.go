@@ -19,7 +19,7 @@ import (
 // Errors of the report: an operation of a volume without a record, a record that contradicts its operation, a record
 // without a final result. An operation that a later try on the same volume made obsolete is a warning. A document that
 // cannot be read is never overwritten. The operations are those in the store. The hook is retried three times. [New]
-// refuses it when doc or ops is nil.
+// refuses it when doc or ops is nil, or key not valid.
 func WriteVolumeInfo(doc Document, ops Operations, key operations.Key, after ...string) Hook {
 	h := Hook{Name: "write-volumeinfo", After: after, Retries: 3, Run: func(ctx context.Context) error {
 		rec, err := read(ctx, ops, key)
@@ -45,7 +45,7 @@ func WriteVolumeInfo(doc Document, ops Operations, key operations.Key, after ...
 		}
 		return errors.Join(faults...)
 	}}
-	return h.need("doc", doc).need("ops", ops)
+	return h.need("doc", doc).need("ops", ops).valid("key", key)
 }
 
 func saveRecords(ctx context.Context, doc Document, data []byte, records []volumeinfo.BackupRecord) error {

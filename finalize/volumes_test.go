@@ -18,7 +18,7 @@ import (
 	"github.com/sheetanchor/sheetanchor/volumeinfo"
 )
 
-// V1, vol-10, vol-11: every volume of a report has its record, with what is known and nothing that is not.
+// V1, vol-10, vol-11, vol-14: every volume of a report has its record, with what is known and nothing that is not.
 func TestVolumeRecords(t *testing.T) {
 	t.Parallel()
 	created := began.Add(1500 * time.Millisecond)
@@ -26,7 +26,7 @@ func TestVolumeRecords(t *testing.T) {
 		{Namespace: "app", Claim: "skipped", PV: "pv-3", Skipped: "not CSI (nfs)"},
 		{
 			Namespace: "app", Claim: "cut", ClaimUID: "u1", PV: "pv-1", Driver: "d", PVReclaimPolicy: "Retain", PVLabels: map[string]string{"a": "b"},
-			Snapshot: "s1", Content: "c1", Handle: new("h1"), RestoreSize: new(int64(0)), CreationTime: &created, ReadyToUse: new(false), OperationID: "app/s1/t",
+			Snapshot: "s1", Content: "c1", ContentVersion: "7", Handle: new("h1"), RestoreSize: new(int64(0)), CreationTime: &created, ReadyToUse: new(false), OperationID: "app/s1/t",
 		},
 		{Namespace: "app", Claim: "failed", ClaimUID: "u2", PV: "pv-2", Driver: "d", Started: began, OperationID: "app/s2/t", Err: errors.New("no class\nfor d")},
 		{Namespace: "app", Claim: "late", ClaimUID: "u4", Snapshot: "s4", Handle: new("h4"), Err: errors.New("replaced")},
@@ -37,7 +37,7 @@ func TestVolumeRecords(t *testing.T) {
 		{
 			PVCNamespace: "app", PVCName: "cut", PVCUID: "u1", PVName: "pv-1", BackupMethod: volumeinfo.CSISnapshot, PreserveLocalSnapshot: true,
 			StartTimestamp: at(began.Add(time.Second)), PVInfo: &volumeinfo.PVInfo{ReclaimPolicy: "Retain", Labels: map[string]string{"a": "b"}},
-			CSISnapshotInfo: &volumeinfo.CSISnapshotInfo{SnapshotHandle: "h1", Size: new(int64(0)), Driver: "d", VSCName: "c1", OperationID: "app/s1/t", ReadyToUse: new(false)},
+			CSISnapshotInfo: &volumeinfo.CSISnapshotInfo{SnapshotHandle: "h1", Size: new(int64(0)), Driver: "d", VSCName: "c1", ContentVersion: "7", OperationID: "app/s1/t", ReadyToUse: new(false)},
 		},
 		{
 			PVCNamespace: "app", PVCName: "failed", PVCUID: "u2", PVName: "pv-2", BackupMethod: volumeinfo.CSISnapshot, StartTimestamp: at(began),

@@ -15,9 +15,9 @@ import (
 type ResultSource func(ctx context.Context) (Results, error)
 
 // WriteResults is [MergeResults] with the errors of the operations: what a backup needs. [New] refuses it when doc or ops
-// is nil.
+// is nil, or key not valid.
 func WriteResults(doc Document, ops Operations, key operations.Key, after ...string) Hook {
-	return MergeResults(doc, []ResultSource{OperationResults(ops, key)}, after...).need("ops", ops)
+	return MergeResults(doc, []ResultSource{OperationResults(ops, key)}, after...).need("ops", ops).valid("key", key)
 }
 
 // MergeResults returns the hook "write-results", which merges what the sources bring, and the report of the hooks that
