@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sheetanchor/sheetanchor/examples/internal/program"
 )
 
 // Bad input ends the program with one line that names the thing at fault, and exit code 1.
@@ -49,7 +51,7 @@ func TestBadInput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var stdout, stderr strings.Builder
-			if code := run(t.Context(), tc.args, &stdout, &stderr); code != exitOther {
+			if code := run(t.Context(), tc.args, &stdout, &stderr); code != program.ExitOther {
 				t.Errorf("%s: exit %d, want 1", tc.reason, code)
 			}
 			lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/client-go/dynamic"
 
+	"github.com/sheetanchor/sheetanchor/backuptest"
+	"github.com/sheetanchor/sheetanchor/examples/internal/program"
 	"github.com/sheetanchor/sheetanchor/operations"
 	"github.com/sheetanchor/sheetanchor/phase"
 	"github.com/sheetanchor/sheetanchor/phase/phasekube"
@@ -22,12 +24,12 @@ func TestCancelAfterCrash(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slowScripts())
-				if _, _, err := w.run(killAt(k), testOptions(t)); !errors.Is(err, errKilled) {
+				if _, _, err := w.run(troubles{k: backuptest.CrashAfter}, testOptions(t)); !errors.Is(err, backuptest.ErrCrashed) {
 					t.Fatalf("the first process ended with %v, want that it was killed", err)
 				}
 				w.cancel(t)
-				r, code, err := w.run(noTrouble(), testOptions(t))
-				if err != nil || code != exitOther || r.Phase != phase.Failed || r.Reason != phase.ReasonCanceled {
+				r, code, err := w.run(nil, testOptions(t))
+				if err != nil || code != program.ExitOther || r.Phase != phase.Failed || r.Reason != phase.ReasonCanceled {
 					t.Errorf("exit %d, phase %s, reason %s, error %v, want 1, Failed, Canceled and none", code, r.Phase, r.Reason, err)
 				}
 				w.checkThawed(t.Context())

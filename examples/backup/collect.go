@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
-	"github.com/sheetanchor/sheetanchor/finalize"
+	"github.com/sheetanchor/sheetanchor/examples/internal/program"
 	"github.com/sheetanchor/sheetanchor/operations"
 	"github.com/sheetanchor/sheetanchor/volumeinfo"
 )
@@ -21,7 +19,7 @@ func collect(ctx context.Context, job *Backup, env *environment, out *progress) 
 	}
 	r := result{
 		Name: job.Key.Name, Namespace: job.Key.Namespace, Phase: string(state.Phase), Reason: state.Reason, Message: state.Message, Transitions: out.made(),
-		Batches: []batch{}, Snapshots: []snapshot{}, Skipped: []skipped{}, Hooks: []hook{},
+		Batches: []batch{}, Snapshots: []snapshot{}, Skipped: []skipped{}, Hooks: program.Hooks(job.finalReport),
 	}
 	record, err := job.Operations.Peek(ctx, job.Key)
 	if err != nil {
@@ -37,9 +35,6 @@ func collect(ctx context.Context, job *Backup, env *environment, out *progress) 
 	r.Operations = operationCount{Total: sum.Total, Completed: sum.Completed, Failed: sum.Failed + sum.Abandoned, Canceled: sum.Canceled}
 	if job.cutReport != nil {
 		r.addBatches(job.cutReport)
-	}
-	for _, h := range job.finalReport.Hooks {
-		r.Hooks = append(r.Hooks, hook{Name: h.Name, State: string(h.State), Seconds: h.Duration.Seconds()})
 	}
 	r.Requests = env.requests.Requests()
 	r.Seconds = time.Since(out.started).Seconds()
@@ -82,20 +77,8 @@ func (r *result) addResults(ctx context.Context, job *Backup) error {
 	if err != nil {
 		return err
 	}
-	results, err := finalize.DecodeResults(data, 0)
-	if err != nil {
-		return fmt.Errorf("results: %w", err)
-	}
-	r.Errors, r.Warnings = flat(results.Errors), flat(results.Warnings)
-	return nil
-}
-
-func flat(set finalize.ResultSet) []string {
-	all := append(append([]string{}, set.Velero...), set.Cluster...)
-	for _, namespace := range slices.Sorted(maps.Keys(set.Namespaces)) {
-		all = append(all, set.Namespaces[namespace]...)
-	}
-	return all
+	r.Errors, r.Warnings, err = program.Results(data)
+	return err
 }
 
 func (r *result) addBatches(report *csisnapshot.Report) {

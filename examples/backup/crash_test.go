@@ -1,13 +1,16 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sheetanchor/sheetanchor/backuptest"
+	"github.com/sheetanchor/sheetanchor/examples/internal/program"
+	"github.com/sheetanchor/sheetanchor/examples/internal/programtest"
+	"github.com/sheetanchor/sheetanchor/internal/race"
 	"github.com/sheetanchor/sheetanchor/phase"
 )
 
@@ -24,44 +27,42 @@ func slowScripts() map[string]backuptest.Script {
 func TestCrashAfterEveryWrite(t *testing.T) {
 	t.Parallel()
 	writes := 0
-	t.Run("none", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, slowScripts())
-			f := noTrouble()
-			r, code, err := w.run(f, testOptions(t))
-			if err != nil || code != exitCompleted || r.Phase != phase.Completed {
-				t.Fatalf("exit %d, phase %s, error %v, want 0, Completed and none", code, r.Phase, err)
-			}
-			w.check(t.Context())
-			writes = f.writes
-		})
-	})
+	t.Run("none", func(t *testing.T) { writes = crashAt(t, 0) })
 	if writes < 40 {
-		t.Fatalf("a whole run makes %d writes, want at least 40: is the fuse in place?", writes)
+		t.Fatalf("a whole run makes %d writes, want at least 40: are they effects of the process?", writes)
 	}
-	for k := 1; k <= writes; k++ {
+	for k := 1; k <= writes; k += race.Scaled(1, 3) {
 		t.Run(fmt.Sprintf("write %d", k), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, slowScripts())
-				f := killAt(k)
-				if _, _, err := w.run(f, testOptions(t)); !errors.Is(err, errKilled) && (err != nil || f.writes >= k) {
-					t.Fatalf("the first process ended with %v after %d writes, want that write %d killed it", err, f.writes, k)
-				}
-				r, code, err := w.run(noTrouble(), testOptions(t))
-				if err != nil || code != exitCompleted || r.Phase != phase.Completed {
-					t.Fatalf("the second process: exit %d, phase %s, error %v, want 0, Completed and none", code, r.Phase, err)
-				}
-				if got := len(r.Snapshots); got != 7 {
-					t.Errorf("%d snapshots are recorded, want 7", got)
-				}
-				for _, s := range r.Snapshots {
-					if s.Handle == "" || !s.ReadyToUse || s.Error != "" {
-						t.Errorf("the record of claim %s is %+v, want a ready one with a handle", s.PVC, s)
-					}
-				}
-				w.check(t.Context())
-			})
+			crashAt(t, k)
 		})
 	}
+}
+
+// crashAt takes a backup whose first process ends after its kth write, and returns how many writes that began. No process
+// ends before its time if k is 0.
+func crashAt(t *testing.T, k int) (first int) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slowScripts())
+		var r result
+		var code, processes int
+		first, processes = programtest.CrashAt(t, k, func(ctx context.Context, p *backuptest.Process) (err error) {
+			r, code, err = w.live(ctx, p, testOptions(t), w.store)
+			return err
+		})
+		if code != program.ExitCompleted || r.Phase != phase.Completed {
+			t.Fatalf("process %d: exit %d, phase %s, want 0 and Completed", processes, code, r.Phase)
+		}
+		if got := len(r.Snapshots); got != 7 {
+			t.Errorf("%d snapshots are recorded, want 7", got)
+		}
+		for _, s := range r.Snapshots {
+			if s.Handle == "" || !s.ReadyToUse || s.Error != "" {
+				t.Errorf("the record of claim %s is %+v, want a ready one with a handle", s.PVC, s)
+			}
+		}
+		w.check(t.Context())
+	})
+	return first
 }

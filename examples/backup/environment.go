@@ -37,12 +37,11 @@ func openEnvironment(ctx context.Context, opts options, stderr io.Writer) (*envi
 	}
 	config.UserAgent = "sheetanchor-example-backup"
 	config.QPS, config.Burst = 50, 100
-	quiescer, err := podexec.New(config, podexec.Options{})
-	if err != nil {
+	env := &environment{config: config, namespace: opts.namespace, close: func() error { return nil }}
+	env.count() // first: the executor of hooks keeps a copy of the config
+	if env.quiescer, err = podexec.New(config, podexec.Options{}); err != nil {
 		return nil, fmt.Errorf("-kubeconfig %s: %w", opts.kubeconfig, err)
 	}
-	env := &environment{config: config, namespace: opts.namespace, quiescer: quiescer, close: func() error { return nil }}
-	env.count()
 	return env, nil
 }
 

@@ -2,15 +2,15 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/sheetanchor/sheetanchor/examples/internal/program"
 )
 
 // options are the flags, checked.
@@ -27,8 +27,7 @@ type options struct {
 
 func parseOptions(args []string, stderr io.Writer) (options, error) {
 	o := options{fail: map[string]string{}, slow: map[string]time.Duration{}}
-	flags := flag.NewFlagSet("backup", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // a wrong flag is one line of ours
+	flags := program.Flags("backup")
 	flags.StringVar(&o.file, "f", "", "`FILE` with the output of kubectl get pods,pvc,pv,sc,volumesnapshotclass -o yaml|json, to use instead of the built-in objects (embedded cluster)")
 	flags.BoolVar(&o.plan, "plan", false, "print the batches and stop")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "`FILE` of a real cluster to use instead of the embedded one")
@@ -40,40 +39,19 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags.DurationVar(&o.maxFreeze, "max-freeze", 30*time.Second, "longest time a pod stays frozen; 0: until its snapshots are cut or have failed")
 	flags.IntVar(&o.concurrency, "concurrency", 10, "snapshots of a batch that are sent and not yet cut at the same time")
 	flags.StringVar(&o.output, "o", "text", "output: text or json")
-	flags.Func("fail", "`PVC=ERRORTEXT`: the driver refuses this claim's snapshot for good (embedded cluster; may be repeated)", func(v string) error {
-		claim, text, err := cutPair(v, "ERRORTEXT")
-		o.fail[claim] = text
-		return err
-	})
+	flags.Func("fail", "`PVC=ERRORTEXT`: the driver refuses this claim's snapshot for good (embedded cluster; may be repeated)", program.Pair("PVC=ERRORTEXT", o.fail))
 	flags.Func("slow", "`PVC=DURATION`: the driver takes this long to cut this claim's snapshot (embedded cluster; may be repeated)", func(v string) error {
-		claim, text, err := cutPair(v, "DURATION")
+		claim, text, err := program.CutPair("PVC=DURATION", v)
 		if err != nil {
 			return err
 		}
 		o.slow[claim], err = time.ParseDuration(text)
 		return err
 	})
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		flags.SetOutput(stderr)
-		fmt.Fprintln(stderr, "usage: backup [flags]")
-		flags.PrintDefaults()
+	if err := program.Parse(flags, args, stderr); err != nil {
 		return o, err
-	case err != nil:
-		return o, err
-	}
-	if flags.NArg() > 0 {
-		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	return o, o.validate()
-}
-
-func cutPair(v, second string) (claim, text string, err error) {
-	claim, text, ok := strings.Cut(v, "=")
-	if !ok || claim == "" || text == "" {
-		return claim, text, fmt.Errorf("want PVC=%s, got %q", second, v)
-	}
-	return claim, text, nil
 }
 
 func (o options) embedded() bool { return o.kubeconfig == "" }
@@ -105,8 +83,8 @@ func (o options) validate() error {
 	if !slices.Contains([]string{"watch", "poll"}, o.wait) {
 		fault("-wait %q: want watch or poll", o.wait)
 	}
-	if !slices.Contains([]string{"text", "json"}, o.output) {
-		fault("-o %q: want text or json", o.output)
+	if err := program.Outputs(o.output); err != nil {
+		faults = append(faults, err)
 	}
 	if o.timeout <= 0 {
 		fault("-timeout %v: want more than 0", o.timeout)

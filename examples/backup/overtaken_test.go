@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/sheetanchor/sheetanchor/examples/internal/program"
 	"github.com/sheetanchor/sheetanchor/operations"
 	"github.com/sheetanchor/sheetanchor/volumeinfo"
 )
@@ -40,11 +41,11 @@ func TestOvertaken(t *testing.T) {
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
-					_, _, _ = w.runOn(noTrouble(), testOptions(t), slow) // how it ends is its own affair
+					_, _, _ = w.runOn(nil, testOptions(t), slow) // how it ends is its own affair
 				}()
 				<-slow.hung
-				r, code, err := w.run(noTrouble(), testOptions(t))
-				if err != nil || code != exitCompleted {
+				r, code, err := w.run(nil, testOptions(t))
+				if err != nil || code != program.ExitCompleted {
 					t.Fatalf("the successor: exit %d, phase %s, error %v, want 0, Completed and none", code, r.Phase, err)
 				}
 				close(slow.goOn)

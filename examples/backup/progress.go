@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
-	"github.com/sheetanchor/sheetanchor/finalize"
+	"github.com/sheetanchor/sheetanchor/examples/internal/program"
 	"github.com/sheetanchor/sheetanchor/operations"
 	"github.com/sheetanchor/sheetanchor/phase"
 )
@@ -26,7 +26,7 @@ type progress struct {
 	stopped  func() bool // the user has ended the program
 
 	mu          sync.Mutex
-	transitions []transition
+	transitions []program.Transition
 	claims      map[string]string // of snapshots
 	total, cut  int
 	shown       bool // a line that changes in place is on the screen
@@ -44,19 +44,15 @@ func newProgress(ctx context.Context, opts options, stdout io.Writer) *progress 
 // line prints what stays on the screen.
 func (p *progress) line(format string, args ...any) {
 	if !p.json {
-		p.print(false, p.stamped(format, args...)+"\n")
+		p.print(false, program.Stamped(p.started, format, args...)+"\n")
 	}
 }
 
 // status shows what a later status replaces; without a terminal it shows nothing.
 func (p *progress) status(format string, args ...any) {
 	if p.terminal {
-		p.print(true, p.stamped(format, args...))
+		p.print(true, program.Stamped(p.started, format, args...))
 	}
-}
-
-func (p *progress) stamped(format string, args ...any) string {
-	return fmt.Sprintf("%6.2fs  %s", time.Since(p.started).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // print writes text over a status that is on the screen, in one write and under no lock. The packages call their observers
@@ -74,25 +70,24 @@ func (p *progress) print(status bool, text string) {
 // finish prints the result.
 func (p *progress) finish(r result) error {
 	if p.json {
-		return r.writeJSON(p.stdout)
+		return program.WriteJSON(p.stdout, r)
 	}
 	p.print(false, "")
 	return r.writeText(p.stdout)
 }
 
-func (p *progress) made() []transition {
+func (p *progress) made() []program.Transition {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append([]transition{}, p.transitions...)
+	return append([]program.Transition{}, p.transitions...)
 }
 
 func (p *progress) phases() phase.Hooks[Phase] {
-	return phase.Hooks[Phase]{Transition: func(_ context.Context, c phase.Change[Phase]) {
+	return program.Phases[Phase](func(t program.Transition) {
 		p.mu.Lock()
-		p.transitions = append(p.transitions, transition{From: string(c.From), To: string(c.To), Event: string(c.Event), At: c.At})
-		p.mu.Unlock()
-		p.line("phase %s -> %s", c.From, c.To)
-	}}
+		defer p.mu.Unlock()
+		p.transitions = append(p.transitions, t)
+	}, p.line)
 }
 
 func (p *progress) snapshots() csisnapshot.Observer {
@@ -138,9 +133,9 @@ func (p *progress) snapshots() csisnapshot.Observer {
 // reasonOf is what the driver said, if it said something.
 func reasonOf(err error) string {
 	if wait, ok := errors.AsType[*csisnapshot.WaitError](err); ok && wait.LastError != "" {
-		return oneLine(wait.LastError)
+		return program.OneLine(wait.LastError)
 	}
-	return oneLine(err.Error())
+	return program.OneLine(err.Error())
 }
 
 func (p *progress) operations() operations.PollerHooks {
@@ -153,8 +148,4 @@ func (p *progress) operations() operations.PollerHooks {
 		p.mu.Unlock()
 		p.line("snapshot of %s: %s", name, op.Status.Phase)
 	}}
-}
-
-func (p *progress) finalize() finalize.Observer {
-	return finalize.Observer{Ended: func(_ context.Context, h finalize.HookReport) { p.line("finalize: %s %s", h.Name, h.State) }}
 }

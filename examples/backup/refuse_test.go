@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sheetanchor/sheetanchor/backuptest"
+	"github.com/sheetanchor/sheetanchor/examples/internal/program"
 	"github.com/sheetanchor/sheetanchor/operations"
 )
 
@@ -65,7 +66,7 @@ func TestRefusedWithoutAWrite(t *testing.T) {
 			dump:   string(demo),
 			arrange: func(ctx context.Context, w *world) error {
 				object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-					Namespace: "shop", Name: "sheetanchor-demo", Labels: map[string]string{"app.kubernetes.io/managed-by": program},
+					Namespace: "shop", Name: "sheetanchor-demo", Labels: map[string]string{"app.kubernetes.io/managed-by": programName},
 				}}
 				if _, err := w.core().CoreV1().ConfigMaps("shop").Create(ctx, object, metav1.CreateOptions{}); err != nil {
 					return err
@@ -89,12 +90,12 @@ func TestRefusedWithoutAWrite(t *testing.T) {
 					}
 				}
 				w.cluster.ResetRequests()
-				_, code, err := w.run(noTrouble(), testOptions(t))
-				if err == nil || code != exitOther {
+				_, code, err := w.run(nil, testOptions(t))
+				if err == nil || code != program.ExitOther {
 					t.Fatalf("%s: exit %d, error %v, want 1 and an error", tc.reason, code, err)
 				}
 				for _, want := range tc.want {
-					if line := oneLine(err.Error()); !strings.Contains(line, want) {
+					if line := program.OneLine(err.Error()); !strings.Contains(line, want) {
 						t.Errorf("%s: %q does not name %q", tc.reason, line, want)
 					}
 				}
@@ -118,7 +119,7 @@ func TestDumpWithUnknownKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, stderr, code := runHere(t, "-f", file, "-plan", "-store", t.TempDir())
-		if code != exitCompleted || !strings.Contains(stderr, "skipped") || !strings.Contains(stderr, "Gadget") {
+		if code != program.ExitCompleted || !strings.Contains(stderr, "skipped") || !strings.Contains(stderr, "Gadget") {
 			t.Errorf("exit %d, stderr %q, want 0 and a line that names the Gadget", code, stderr)
 		}
 	})

@@ -1,39 +1,30 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
-	"time"
+
+	"github.com/sheetanchor/sheetanchor/examples/internal/program"
 )
 
 // result is what the program prints at the end; with -o json it is the one object on standard output.
 type result struct {
-	Name        string         `json:"name"`
-	Namespace   string         `json:"namespace"`
-	Phase       string         `json:"phase"`
-	Reason      string         `json:"reason,omitempty"`
-	Message     string         `json:"message,omitempty"`
-	Transitions []transition   `json:"transitions"`
-	Batches     []batch        `json:"batches"`
-	Snapshots   []snapshot     `json:"snapshots"`
-	Skipped     []skipped      `json:"skipped"`
-	Operations  operationCount `json:"operations"`
-	Hooks       []hook         `json:"hooks"`
-	Errors      []string       `json:"errors"`
-	Warnings    []string       `json:"warnings"`
-	Requests    map[string]int `json:"requests"`
-	Seconds     float64        `json:"seconds"`
-}
-
-// transition is a phase change that this process made.
-type transition struct {
-	From  string    `json:"from"`
-	To    string    `json:"to"`
-	Event string    `json:"event"`
-	At    time.Time `json:"at"`
+	Name        string               `json:"name"`
+	Namespace   string               `json:"namespace"`
+	Phase       string               `json:"phase"`
+	Reason      string               `json:"reason,omitempty"`
+	Message     string               `json:"message,omitempty"`
+	Transitions []program.Transition `json:"transitions"`
+	Batches     []batch              `json:"batches"`
+	Snapshots   []snapshot           `json:"snapshots"`
+	Skipped     []skipped            `json:"skipped"`
+	Operations  operationCount       `json:"operations"`
+	Hooks       []program.Hook       `json:"hooks"`
+	Errors      []string             `json:"errors"`
+	Warnings    []string             `json:"warnings"`
+	Requests    map[string]int       `json:"requests"`
+	Seconds     float64              `json:"seconds"`
 }
 
 // batch is what this process froze and cut together.
@@ -67,19 +58,6 @@ type operationCount struct {
 	Canceled  int `json:"canceled"`
 }
 
-// hook is one of the last steps.
-type hook struct {
-	Name    string  `json:"name"`
-	State   string  `json:"state"`
-	Seconds float64 `json:"seconds"`
-}
-
-func (r result) writeJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
-}
-
 // writeText prints a table with a line per volume and the phase at the end.
 func (r result) writeText(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
@@ -89,7 +67,7 @@ func (r result) writeText(w io.Writer) error {
 		if s.ReadyToUse {
 			state = "ready"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", s.PVC, state, dash(s.Handle), short(s.Error))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", s.PVC, state, program.Dash(s.Handle), short(s.Error))
 	}
 	for _, s := range r.Skipped {
 		fmt.Fprintf(table, "%s\tskipped\t-\t%s\n", s.PVC, s.Reason)
@@ -97,12 +75,7 @@ func (r result) writeText(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for _, e := range r.Errors {
-		fmt.Fprintln(w, "error:", e)
-	}
-	for _, e := range r.Warnings {
-		fmt.Fprintln(w, "warning:", e)
-	}
+	program.WriteTroubles(w, r.Errors, r.Warnings)
 	if len(r.Transitions) == 0 {
 		_, err := fmt.Fprintf(w, "\n%s already, by an earlier run: nothing was done\n", r.Phase)
 		return err
@@ -119,20 +92,9 @@ func (r result) writeText(w io.Writer) error {
 // short keeps a table readable; the whole text is below it.
 func short(s string) string {
 	const limit = 72
-	s = oneLine(s)
+	s = program.OneLine(s)
 	if r := []rune(s); len(r) > limit {
 		return string(r[:limit]) + "…"
 	}
 	return s
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-func oneLine(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' }), "; ")
 }

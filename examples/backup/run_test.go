@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sheetanchor/sheetanchor/examples/internal/program"
+	"github.com/sheetanchor/sheetanchor/examples/internal/programtest"
 	"github.com/sheetanchor/sheetanchor/internal/golden"
 	"github.com/sheetanchor/sheetanchor/phase"
 )
@@ -18,23 +20,12 @@ import (
 // runHere is the program in virtual time.
 func runHere(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	var out, errs strings.Builder
-	code = run(t.Context(), args, &out, &errs)
-	return out.String(), errs.String(), code
+	return programtest.Run(t, run, args...)
 }
 
 func decode(t *testing.T, stdout string) result {
 	t.Helper()
-	var r result
-	dec := json.NewDecoder(strings.NewReader(stdout))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&r); err != nil {
-		t.Fatalf("standard output is not one object: %v\n%s", err, stdout)
-	}
-	if dec.More() {
-		t.Fatalf("standard output has more than one object:\n%s", stdout)
-	}
-	return r
+	return programtest.Decode[result](t, stdout)
 }
 
 func TestCompleted(t *testing.T) {
@@ -42,7 +33,7 @@ func TestCompleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		stdout, stderr, code := runHere(t, "-o", "json", "-store", dir)
-		if code != exitCompleted || stderr != "" {
+		if code != program.ExitCompleted || stderr != "" {
 			t.Fatalf("exit %d, stderr %q, want 0 and nothing", code, stderr)
 		}
 		r := decode(t, stdout)
@@ -74,7 +65,7 @@ func TestCompleted(t *testing.T) {
 
 		again, _, code := runHere(t, "-o", "json", "-store", dir)
 		resumed := decode(t, again)
-		if diff := cmp.Diff(r.Snapshots, resumed.Snapshots); code != exitCompleted || diff != "" {
+		if diff := cmp.Diff(r.Snapshots, resumed.Snapshots); code != program.ExitCompleted || diff != "" {
 			t.Errorf("a run of what is complete exits %d and tells other snapshots (-want +got):\n%s", code, diff)
 		}
 		for request := range resumed.Requests {
@@ -109,7 +100,7 @@ func TestPartiallyFailed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				stdout, _, code := runHere(t, "-o", "json", "-store", t.TempDir(), "-wait", wait, "-fail", "db-wal=the array is full")
 				r := decode(t, stdout)
-				if code != exitPartiallyFailed || r.Phase != phase.PartiallyFailed || r.Operations.Failed != 1 || r.Operations.Completed != 6 {
+				if code != program.ExitPartiallyFailed || r.Phase != phase.PartiallyFailed || r.Operations.Failed != 1 || r.Operations.Completed != 6 {
 					t.Errorf("exit %d, phase %s, operations %+v, want 2, PartiallyFailed and one of 7 failed", code, r.Phase, r.Operations)
 				}
 				for _, s := range r.Snapshots {
@@ -130,12 +121,12 @@ func TestDump(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		plan, stderr, code := runHere(t, "-f", dump, "-plan", "-store", dir)
-		if code != exitCompleted {
+		if code != program.ExitCompleted {
 			t.Fatalf("-plan: exit %d, stderr %q", code, stderr)
 		}
 		golden.Check(t, "plan.txt", []byte(plan))
 		stdout, stderr, code := runHere(t, "-f", dump, "-o", "json", "-store", dir)
-		if code != exitCompleted {
+		if code != program.ExitCompleted {
 			t.Fatalf("exit %d, stderr %q", code, stderr)
 		}
 		if r := decode(t, stdout); len(r.Snapshots) != 7 || len(r.Skipped) != 2 {
@@ -150,7 +141,7 @@ func TestMaxFreeze(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stdout, _, code := runHere(t, "-o", "json", "-store", t.TempDir(), "-slow", "db-data=20s", "-max-freeze", "3s")
 		r := decode(t, stdout)
-		if frozen := r.Batches[0].FrozenSeconds["db-0"]; code != exitCompleted || frozen != 3 {
+		if frozen := r.Batches[0].FrozenSeconds["db-0"]; code != program.ExitCompleted || frozen != 3 {
 			t.Errorf("exit %d, frozen for %v s, want 0 and 3 s", code, frozen)
 		}
 		if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "shop/db-data") {
@@ -164,7 +155,7 @@ func TestText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stdout, _, code := runHere(t, "-store", t.TempDir())
 		lines := strings.Split(strings.TrimSpace(stdout), "\n")
-		if last := lines[len(lines)-1]; code != exitCompleted || !strings.HasPrefix(last, "Completed after ") {
+		if last := lines[len(lines)-1]; code != program.ExitCompleted || !strings.HasPrefix(last, "Completed after ") {
 			t.Errorf("exit %d, last line %q, want 0 and Completed", code, last)
 		}
 		for _, want := range []string{"froze pod db-0", "thawed pod db-0 after", "VOLUME", "not CSI (nfs)"} {
@@ -185,21 +176,21 @@ func TestStoreInUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, stderr, code := runHere(t, "-store", dir); code != exitOther || !strings.Contains(stderr, "another process") {
+		if _, stderr, code := runHere(t, "-store", dir); code != program.ExitOther || !strings.Contains(stderr, "another process") {
 			t.Errorf("exit %d, stderr %q, want 1 and that another process uses the store", code, stderr)
 		}
 		if err := lock.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, stderr, code := runHere(t, "-store", dir); code != exitCompleted {
+		if _, stderr, code := runHere(t, "-store", dir); code != program.ExitCompleted {
 			t.Fatalf("exit %d, stderr %q after the lock was given back, want 0", code, stderr)
 		}
 		stdout, _, code := runHere(t, "-store", dir)
-		if code != exitCompleted || !strings.Contains(stdout, "Completed already, by an earlier run") {
+		if code != program.ExitCompleted || !strings.Contains(stdout, "Completed already, by an earlier run") {
 			t.Errorf("exit %d, output %q, want 0 and that it was completed already", code, stdout)
 		}
 		_, stderr, code := runHere(t, "-store", dir, "-f", dump, "-name", "other")
-		if code != exitOther || !strings.Contains(stderr, "-f "+dump) {
+		if code != program.ExitOther || !strings.Contains(stderr, "-f "+dump) {
 			t.Errorf("another dump on a store that has a cluster: exit %d, stderr %q, want 1 and -f named", code, stderr)
 		}
 	})
@@ -210,7 +201,7 @@ func TestPlanJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stdout, _, code := runHere(t, "-plan", "-o", "json", "-store", t.TempDir())
 		var p planned
-		if err := json.Unmarshal([]byte(stdout), &p); err != nil || code != exitCompleted {
+		if err := json.Unmarshal([]byte(stdout), &p); err != nil || code != program.ExitCompleted {
 			t.Fatalf("exit %d, %v\n%s", code, err, stdout)
 		}
 		if len(p.Batches) != 2 || !p.Batches[0].Hooked || p.Batches[1].Hooked || len(p.Skipped) != 2 {
@@ -230,13 +221,13 @@ func TestTemporaryStore(t *testing.T) {
 		}
 		return len(entries)
 	}
-	if _, stderr, code := runHere(t, "-plan"); code != exitCompleted || left() != 0 || stderr != "" {
+	if _, stderr, code := runHere(t, "-plan"); code != program.ExitCompleted || left() != 0 || stderr != "" {
 		t.Errorf("-plan: exit %d, %d entries left, stderr %q, want 0, none and nothing", code, left(), stderr)
 	}
-	if _, _, code := runHere(t, "-namespace", "nowhere"); code != exitOther || left() != 0 {
+	if _, _, code := runHere(t, "-namespace", "nowhere"); code != program.ExitOther || left() != 0 {
 		t.Errorf("a refused run: exit %d, %d entries left, want 1 and none", code, left())
 	}
-	if _, stderr, code := runHere(t); code != exitCompleted || left() != 1 || !strings.Contains(stderr, "records in "+tmp) {
+	if _, stderr, code := runHere(t); code != program.ExitCompleted || left() != 1 || !strings.Contains(stderr, "records in "+tmp) {
 		t.Errorf("exit %d, %d entries left, stderr %q, want 0, one, and its name", code, left(), stderr)
 	}
 }

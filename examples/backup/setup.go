@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,13 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
+	"github.com/sheetanchor/sheetanchor/examples/internal/program"
 	"github.com/sheetanchor/sheetanchor/operations"
 	"github.com/sheetanchor/sheetanchor/phase"
 	"github.com/sheetanchor/sheetanchor/phase/phasekube"
 )
 
-// program labels the ConfigMaps that are backups of this program.
-const program = "sheetanchor-example-backup"
+// programName labels the ConfigMaps that are backups of this program.
+const programName = "sheetanchor-example-backup"
 
 // finalCodes are the gRPC codes after which asking the driver again is of no use. The library's default is to retry every
 // error until the timeout; a program that knows its drivers may say more.
@@ -49,7 +52,7 @@ func findBackup(ctx context.Context, c clients, namespace, backup string) (*core
 		return nil, nil //nolint:nilnil // no backup yet is an answer
 	case err != nil:
 		return nil, err
-	case object.Labels["app.kubernetes.io/managed-by"] != program:
+	case object.Labels["app.kubernetes.io/managed-by"] != programName:
 		return nil, fmt.Errorf("ConfigMap %s/%s exists and is not a backup of this program", namespace, object.Name)
 	default:
 		return object, nil
@@ -61,11 +64,11 @@ func createBackup(ctx context.Context, c clients, namespace, backup string) (*co
 	object := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: objectName(backup),
-			Labels: map[string]string{"app.kubernetes.io/managed-by": program},
+			Labels: map[string]string{"app.kubernetes.io/managed-by": programName},
 		},
 		Data: map[string]string{"phase": phase.New},
 	}
-	created, err := c.core.CoreV1().ConfigMaps(namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: program})
+	created, err := c.core.CoreV1().ConfigMaps(namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: programName})
 	if !apierrors.IsAlreadyExists(err) {
 		return created, err
 	}
@@ -125,6 +128,9 @@ func inStore(opts options, err error) error {
 	return nil
 }
 
+// maxFinalize is how long the last steps may take, with all that goes wrong.
+const maxFinalize = 2 * time.Hour
+
 func assemble(opts options, key operations.Key, c clients, snapshots *csisnapshot.Snapshotter, store operations.Store, out *progress) (*Backup, error) {
 	names := newFiles(opts.name)
 	applier, err := phase.NewApplier(phase.Backup[Phase](), phasekube.NewConfigMap[Phase](c.dynamic, key.Namespace, objectName(key.Name)),
@@ -132,6 +138,12 @@ func assemble(opts options, key operations.Key, c clients, snapshots *csisnapsho
 			Record: phase.NewDocumentRecord[Phase](operations.NewSlot(store, names.phase()), string(key.UID)),
 			Owner:  identity(),
 			Hooks:  out.phases(),
+			// The last steps have an hour (see Backup.finalize). A store that refuses to record their end does not hold it up for ever.
+			MaxFinalize: maxFinalize,
+			Deadlines: phase.Deadlines[Phase]{
+				Phase: map[Phase]time.Duration{phase.Finalizing: maxFinalize, phase.FinalizingPartiallyFailed: maxFinalize},
+				Grace: maxFinalize,
+			},
 		})
 	if err != nil {
 		return nil, err
@@ -149,15 +161,16 @@ func assemble(opts options, key operations.Key, c clients, snapshots *csisnapsho
 		Volumes:    operations.NewSlot(store, names.volumes()),
 		Results:    operations.NewSlot(store, names.results()),
 		Checkpoint: operations.NewSlot(store, names.checkpoint()),
-		Observer:   out.finalize(),
+		Observer:   program.LastSteps(out.line),
 	}, nil
 }
 
-// identity names this process as the owner of the backup it starts.
+// identity names this process as the owner of the backup it starts. The random part tells a container that was started again
+// from the one before, which had the same host name and process number.
 func identity() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return fmt.Sprintf("%s_%d", strings.ToLower(host), os.Getpid())
+	return fmt.Sprintf("%s_%d_%s", strings.ToLower(host), os.Getpid(), strings.ToLower(rand.Text()[:10]))
 }

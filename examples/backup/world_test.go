@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/sheetanchor/sheetanchor/backuptest"
+	"github.com/sheetanchor/sheetanchor/csisnapshot"
 	"github.com/sheetanchor/sheetanchor/operations"
 )
 
@@ -65,27 +66,34 @@ func (w *world) core() kubernetes.Interface {
 	return core
 }
 
-// run is one process: it ends when the fuse blows.
-func (w *world) run(f *fuse, opts options) (result, int, error) {
+// troubles say which effects of a process meet trouble.
+type troubles = map[int]backuptest.Trouble
+
+// run is one process, which meets the troubles.
+func (w *world) run(at troubles, opts options) (result, int, error) {
 	w.t.Helper()
-	return w.runOn(f, opts, w.store)
+	return w.runOn(at, opts, w.store)
 }
 
 // runOn is run on a store that may be troubled.
-func (w *world) runOn(f *fuse, opts options, store operations.Store) (result, int, error) {
+func (w *world) runOn(at troubles, opts options, store operations.Store) (result, int, error) {
+	w.t.Helper()
+	ctx, p := backuptest.NewProcess(w.t.Context(), at)
+	defer p.Kill()
+	return w.live(ctx, p, opts, store)
+}
+
+// live is what a process does until it ends. Its effects are writes of the API, of the store and of hooks.
+func (w *world) live(ctx context.Context, p *backuptest.Process, opts options, store operations.Store) (result, int, error) {
 	w.t.Helper()
 	quiescer, err := newEmbeddedQuiescer(w.config())
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancelCause(w.t.Context())
-	defer cancel(nil)
-	f.kill = cancel
-	env := &environment{config: w.config(), namespace: "shop", quiescer: fusedQuiescer{quiescer, f}}
-	env.config.Wrap(f.wrap)
+	env := &environment{config: p.Config(w.config()), namespace: "shop", quiescer: processQuiescer{quiescer, p}}
 	env.count()
 	var stdout bytes.Buffer
-	code, err := backupIn(ctx, opts, env, fusedStore{store, f}, &stdout)
+	code, err := backupIn(ctx, opts, env, backuptest.NewStore(store).In(p), &stdout)
 	var r result
 	if err == nil {
 		if jsonErr := json.Unmarshal(stdout.Bytes(), &r); jsonErr != nil {
@@ -93,6 +101,17 @@ func (w *world) runOn(f *fuse, opts options, store operations.Store) (result, in
 		}
 	}
 	return r, code, err
+}
+
+// processQuiescer makes the hooks effects of a process.
+type processQuiescer struct {
+	csisnapshot.Quiescer
+
+	p *backuptest.Process
+}
+
+func (q processQuiescer) Exec(ctx context.Context, pod csisnapshot.PodRef, hook csisnapshot.Hook) error {
+	return q.p.Do(ctx, hook.Name+" "+pod.Name, func(ctx context.Context) error { return q.Quiescer.Exec(ctx, pod, hook) })
 }
 
 func testOptions(t *testing.T, args ...string) options {

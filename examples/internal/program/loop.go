@@ -1,4 +1,4 @@
-package main
+package program
 
 import (
 	"context"
@@ -12,32 +12,35 @@ import (
 	"github.com/sheetanchor/sheetanchor/phase"
 )
 
-// runToEnd is the loop that a controller's workqueue would be: it calls Step until the backup has ended. A step that failed
-// is tried again a few times; whatever is left then, a later run resumes.
-func runToEnd(ctx context.Context, job *Backup) error {
+// RunToEnd is the loop that a controller's workqueue would be: it calls step until that is done. A step that failed is tried
+// again a few times; whatever is left then, a later run resumes.
+func RunToEnd(ctx context.Context, step func(context.Context) (done bool, requeueAfter time.Duration, err error)) error {
 	patience := func() wait.Backoff {
 		return wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Cap: 30 * time.Second}
 	}
 	retry := patience()
 	for {
-		result, err := job.Step(ctx)
-		pause := result.RequeueAfter
+		done, pause, err := step(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return fmt.Errorf("stopped (%w); run again with the same -name and -store to resume", context.Cause(ctx))
+			return stopped(context.Cause(ctx))
 		case final(err), err != nil && retry.Steps == 0:
 			return err
 		case err != nil:
 			pause = retry.Step()
-		case result.Done:
+		case done:
 			return nil
 		default:
 			retry = patience()
 		}
 		if err := pauseFor(ctx, pause); err != nil {
-			return fmt.Errorf("stopped (%w); run again with the same -name and -store to resume", err)
+			return stopped(err)
 		}
 	}
+}
+
+func stopped(cause error) error {
+	return fmt.Errorf("stopped (%w); run again with the same -name and -store to resume", cause)
 }
 
 // final are the errors that no later try can mend.

@@ -1,0 +1,2 @@
+// Package programtest is what the tests of the example programs share.
+package programtest
