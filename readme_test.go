@@ -3,7 +3,9 @@ package sheetanchor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/sheetanchor/sheetanchor/backuptest"
 	"github.com/sheetanchor/sheetanchor/csisnapshot"
 	"github.com/sheetanchor/sheetanchor/operations"
+	"github.com/sheetanchor/sheetanchor/phase"
 )
 
 // The Go code of README.md stands in this file or in examples/backup, so that it compiles and runs.
@@ -30,8 +33,8 @@ func TestReadme(t *testing.T) {
 	}
 	code := read("readme_test.go") + read("examples/backup/reconcile.go")
 	blocks := strings.Split(read("README.md"), "```go\n")[1:]
-	if len(blocks) < 4 {
-		t.Errorf("README.md has %d blocks of Go code, want at least 4", len(blocks))
+	if len(blocks) < 5 {
+		t.Errorf("README.md has %d blocks of Go code, want at least 5", len(blocks))
 	}
 	for _, block := range blocks {
 		block, _, _ = strings.Cut(block, "```")
@@ -116,15 +119,12 @@ func (u uploads) Progress(ctx context.Context, id string) (operations.Progress, 
 // Cancel asks for the end; Progress tells when it has come.
 func (u uploads) Cancel(ctx context.Context, id string) error { return u.client.Abort(ctx, id) }
 
-func register(ctx context.Context, ops *operations.Map, backup operations.Key, id string) error {
-	_, err := ops.Update(ctx, backup, func(list *operations.List) error {
-		return list.Merge(operations.Operation{
-			ID: id, Action: "example.dev/upload",
-			Resource: operations.ResourceID{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "data"},
-			Status:   operations.Status{Phase: operations.PhaseInProgress},
-		})
+func register(ctx context.Context, poller *operations.Poller, backup operations.Key, id string) error {
+	return poller.Register(ctx, backup, operations.Operation{
+		ID: id, Action: "example.dev/upload",
+		Resource: operations.ResourceID{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "data"},
+		Status:   operations.Status{Phase: operations.PhaseInProgress},
 	})
-	return err
 }
 
 func TestUploads(t *testing.T) {
@@ -140,7 +140,7 @@ func TestUploads(t *testing.T) {
 			t.Fatal(err)
 		}
 		backup := operations.Key{Namespace: "shop", Name: "nightly", UID: "1"}
-		if err := register(t.Context(), ops, backup, "upload-1"); err != nil {
+		if err := register(t.Context(), poller, backup, "upload-1"); err != nil {
 			t.Fatal(err)
 		}
 		if result, err := poller.Step(t.Context(), backup); err != nil || result.Done {
@@ -151,4 +151,57 @@ func TestUploads(t *testing.T) {
 			t.Errorf("Run = %+v, %v, want one completed", sum, err)
 		}
 	})
+}
+
+// Phase is a user's own type of phases.
+type Phase string
+
+// startUp decides what becomes of each backup that is found when a process starts. It returns when to look again at those that
+// are left to their owners.
+func startUp(ctx context.Context, live phase.Liveness, backups map[string]*phase.Applier[Phase], add func(name string)) (map[string]time.Time, error) {
+	again := map[string]time.Time{}
+	var errs []error
+	for name, backup := range backups {
+		r, err := backup.Recover(ctx, live)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("backup %s: %w", name, err)) // nothing is lost: ask again later
+		case r.Mine:
+			add(name) // resumed, run again or taken over from a dead owner: Step goes on
+		case r.Action == phase.ActionLeave:
+			again[name] = r.Until
+		}
+	}
+	return again, errors.Join(errs...)
+}
+
+func TestStartUp(t *testing.T) {
+	backups := map[string]*phase.Applier[Phase]{}
+	for name, state := range map[string]phase.State[Phase]{
+		"new":   {},
+		"dead":  {Phase: phase.InProgress, Owner: "dead"},
+		"live":  {Phase: phase.InProgress, Owner: "live"},
+		"ended": {Phase: phase.Completed, Owner: "dead"},
+	} {
+		backup, err := phase.NewApplier(phase.Backup[Phase](), phase.NewMemory(state), phase.ApplierOptions[Phase]{Owner: "me"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		backups[name] = backup
+	}
+	live := phase.LivenessFunc(func(_ context.Context, owner string) (phase.Heartbeat, error) {
+		return phase.Heartbeat{Renewed: time.Now(), ValidFor: time.Minute, Deposed: owner == "dead"}, nil
+	})
+	var added []string
+	again, err := startUp(t.Context(), live, backups, func(name string) { added = append(added, name) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(added)
+	if want := []string{"dead", "new"}; !slices.Equal(added, want) {
+		t.Errorf("started %v, want %v", added, want)
+	}
+	if _, found := again["live"]; !found || len(again) != 1 {
+		t.Errorf("to look at again: %v, want live", again)
+	}
 }
