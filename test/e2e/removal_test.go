@@ -38,6 +38,7 @@ func TestAfterCut(t *testing.T) {
 		t.Run("refused", func(t *testing.T) { t.Parallel(); testDestroyRefused(t) })
 		t.Run("namespace", func(t *testing.T) { t.Parallel(); testNamespaceDeleted(t) })
 		t.Run("restore", func(t *testing.T) { t.Parallel(); testRestored(t) })
+		t.Run("clone", func(t *testing.T) { t.Parallel(); testCloned(t) })
 		t.Run("examples", func(t *testing.T) { t.Parallel(); testExamples(t) })
 		t.Run("owners", func(t *testing.T) { t.Parallel(); testTwoOwners(t) })
 	})
@@ -282,7 +283,9 @@ func testDestroyRestored(t *testing.T) {
 	removed, err := impatient.Destroy(within(t, bound), owner, refs(report.Volumes)...)
 	// The snapshot controller has one such finalizer and the provisioner another, which it takes away when either claim is done and puts
 	// back when it tries again.
-	restoring := func(finalizer string) bool { return strings.HasSuffix(finalizer, "/volumesnapshot-as-source-protection") }
+	restoring := func(finalizer string) bool {
+		return strings.HasSuffix(finalizer, "/volumesnapshot-as-source-protection")
+	}
 	held, typed := errors.AsType[*csisnapshot.RemovalError](removed.Items[0].Err)
 	if !errors.Is(err, csisnapshot.ErrTimeout) || !typed || !slices.ContainsFunc(held.Finalizers, restoring) {
 		t.Errorf("Destroy while a claim is being restored = %v, want ErrTimeout and a finalizer that protects the source of a restore", err)

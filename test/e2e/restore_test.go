@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +19,7 @@ import (
 	"github.com/sheetanchor/sheetanchor/finalize"
 	"github.com/sheetanchor/sheetanchor/test/e2e/app"
 	"github.com/sheetanchor/sheetanchor/test/e2e/audit"
+	"github.com/sheetanchor/sheetanchor/test/e2e/driver"
 	"github.com/sheetanchor/sheetanchor/test/e2e/stack"
 	"github.com/sheetanchor/sheetanchor/volumeinfo"
 )
@@ -101,6 +103,51 @@ func testRestored(t *testing.T) {
 	must(t, expired.Err())
 	judge(t, origin, 2, 0)
 	clean(t, origin)
+}
+
+// snap-43: S10: a snapshot that is still its backup's is cloned into another namespace and restored from there by csi-provisioner. The
+// clone is released when the restore is over, without harm to the original.
+func testCloned(t *testing.T) {
+	t.Helper()
+	a := applicationAs(t, "cloned", snapshotRoles, app.Spec{Claims: app.Named("data")})
+	owner := ownerOf(a, "nightly")
+	snapshots := library(t, a, csisnapshot.Options{})
+	report := cut(t, snapshots, a, owner)
+	original := refs(report.Volumes)[0]
+
+	target := applicationAs(t, "clone", snapshotRoles, app.Spec{})
+	restorer := ownerOf(target, "restore")
+	cloning := library(t, target, csisnapshot.Options{})
+	clone, err := cloning.Clone(within(t, bound), restorer, original, target.Namespace)
+	must(t, err)
+	again, err := cloning.Clone(within(t, bound), restorer, original, target.Namespace) // as after a crash: it adopts
+	must(t, err)
+	if again.Ref != clone.Ref || again.Content != clone.Content {
+		t.Errorf("cloned again as %v, %s, want %v, %s", again.Ref, again.Content, clone.Ref, clone.Content)
+	}
+	restore(t, target, "data", clone.Ref.Name)
+	outcomes, err := cloning.Wait(within(t, bound), restorer, csisnapshot.StageReady, clone.Ref)
+	must(t, errors.Join(err, outcomes[0].Err))
+	awaitBound(t, target, "data")
+	volumes, err := cluster(t).Stack.Driver().Volumes(t.Context())
+	must(t, err)
+	of := func(v driver.Volume) bool {
+		return v.Claim == target.Namespace+"/data" && v.Source == *report.Volumes[0].Handle
+	}
+	if !slices.ContainsFunc(volumes, of) {
+		t.Errorf("no volume of %s was made of %s: %+v", target.Namespace, *report.Volumes[0].Handle, volumes)
+	}
+
+	released, err := cloning.Release(within(t, bound), restorer, clone.Ref)
+	must(t, err)
+	must(t, released.Err())
+	judge(t, a, 1, 1)
+	clean(t, target)
+	destroyed, err := snapshots.Destroy(within(t, bound), owner, original)
+	must(t, err)
+	must(t, destroyed.Err())
+	judge(t, a, 1, 0)
+	clean(t, a)
 }
 
 // rights checks what a restore's user asked for, and counts it: nothing of the old namespace, and all that its roles allow.

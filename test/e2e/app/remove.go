@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,9 +29,48 @@ func (a *App) Remove(ctx context.Context) error {
 		return fmt.Errorf("remove %s: %w", a.Namespace, err)
 	}
 	return await(ctx, "namespace "+a.Namespace+" is gone", func(ctx context.Context) (bool, error) {
-		_, err := namespaces.Get(ctx, a.Namespace, metav1.GetOptions{})
-		return apierrors.IsNotFound(err), ignoreGone(err)
+		namespace, err := namespaces.Get(ctx, a.Namespace, metav1.GetOptions{})
+		if err != nil {
+			return apierrors.IsNotFound(err), ignoreGone(err)
+		}
+		if deleted := namespace.DeletionTimestamp; deleted != nil && time.Since(deleted.Time) > forgotten {
+			err = a.touchForgotten(ctx)
+		}
+		return false, errors.Join(err, remains(namespace))
 	})
+}
+
+// remains is an error that tells what a namespace that is deleted still holds, or nil if nothing is known to remain.
+func remains(namespace *corev1.Namespace) error {
+	var errs []error
+	for _, c := range namespace.Status.Conditions {
+		if c.Status == corev1.ConditionTrue {
+			errs = append(errs, errors.New(c.Message))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// forgotten is how long a content is being deleted that the sidecar has most likely forgotten.
+const forgotten = 5 * time.Second
+
+// touchForgotten changes the contents that the sidecar may have forgotten: it often does when one is deleted while its snapshot is made,
+// and looks at it again when it changes.
+func (a *App) touchForgotten(ctx context.Context) error {
+	contents, err := a.Contents(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range contents {
+		if c.DeletionTimestamp == nil || time.Since(c.DeletionTimestamp.Time) <= forgotten {
+			continue
+		}
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"e2e.sheetanchor.io/touched":%q}}}`, time.Now().Format(time.RFC3339Nano))
+		_, err := a.cluster.Snapshots.SnapshotV1().VolumeSnapshotContents().Patch(ctx, c.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		errs = append(errs, ignoreGone(err))
+	}
+	return errors.Join(errs...)
 }
 
 // Contents are the contents of snapshots in the namespace, also of snapshots that are gone.
