@@ -80,7 +80,7 @@ func encode(t *testing.T, b *bench) {
 	size := b.size(100_000, 20_000)
 	theirs, ours := veleroOperations(keyOf(0), size), ourOperations(t, size)
 	var veleroSize, ourSize int
-	rounds := b.size(5, 3)
+	rounds := b.size(5, 9)
 	velero, anchor := medians(rounds, func() time.Duration {
 		return cpu(func() {
 			buf, errs := encodeVelero(theirs.Operations)
@@ -119,7 +119,7 @@ func decode(t *testing.T, b *bench) {
 	store, err := objects.Store()
 	must(t, err)
 	must(t, store.PutBackupItemOperations(key.Name, bytes.NewReader(file)))
-	rounds := b.size(5, 3)
+	rounds := b.size(5, 9)
 	var list operations.List
 	velero, anchor := medians(rounds, func() time.Duration {
 		return cpu(func() {
@@ -129,6 +129,7 @@ func decode(t *testing.T, b *bench) {
 			}
 		})
 	}, func() time.Duration {
+		list = operations.List{} // as Velero's of the round before is dropped
 		return cpu(func() {
 			var err error
 			if list, err = operations.BackupForm.Decode(key, file); err != nil || list.Len() != size {
