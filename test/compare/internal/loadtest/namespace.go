@@ -22,6 +22,10 @@ import (
 
 const app = "app"
 
+// resync is that of the real controllers. With backuptest's, which is shorter, they would read all objects thousands of times in the
+// hours or days that Velero takes.
+const resync = 15 * time.Minute
+
 // namespace is pods with volumes, and what the storage does with their snapshots.
 type namespace struct {
 	Pods    int
@@ -38,7 +42,7 @@ type namespace struct {
 }
 
 func (n *namespace) build() {
-	n.Controller.Scripts = map[string]backuptest.Script{}
+	n.Controller.Scripts, n.Controller.Resync = map[string]backuptest.Script{}, resync
 	builders := []backuptest.Builder{backuptest.StorageClass{}, backuptest.SnapshotClass{Default: true}}
 	for pod := range max(n.Pods, 1) {
 		block := velerotest.Block{Pod: fmt.Sprintf("pod-%03d", pod), Hooked: n.Hooked != nil && n.Hooked(pod)}

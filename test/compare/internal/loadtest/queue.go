@@ -15,11 +15,7 @@ import (
 // neverReady is many snapshots that no driver ever makes.
 func neverReady(t *testing.T, b *bench) {
 	t.Helper()
-	n := &namespace{
-		Volumes: b.size(1000, 40), Script: func(int, int) backuptest.Script { return backuptest.Script{Silent: true} },
-		// As the real controllers; the default would have them read all objects 20 000 times in Velero's week.
-		Controller: backuptest.ControllerOptions{Resync: 15 * time.Minute},
-	}
+	n := &namespace{Volumes: b.size(1000, 40), Script: func(int, int) backuptest.Script { return backuptest.Script{Silent: true} }}
 	c, stop := n.cluster(t)
 	run := n.velero(t, c, velerotest.DefaultWorkers)
 	stop()
