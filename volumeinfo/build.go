@@ -34,7 +34,10 @@ type builder struct {
 
 func build(in Inputs) (records []BackupRecord, gaps []Gap, visits int) {
 	in = sorted(in)
-	b := &builder{chosen: map[int]int{}, skipped: map[int]int{}, used: map[int]bool{}}
+	b := &builder{
+		records: make([]BackupRecord, 0, len(in.Records)+len(in.Claims)),
+		chosen:  make(map[int]int, len(in.Snapshots)), skipped: make(map[int]int, len(in.Skips)), used: make(map[int]bool, len(in.Operations)),
+	}
 	in.Claims = b.distinct(in.Claims)
 	b.in, b.t = in, newTables(in)
 	b.own()

@@ -17,10 +17,12 @@ type tables struct {
 }
 
 func newTables(in Inputs) *tables {
+	claims, pvs, contents, records := len(in.Claims), len(in.PVs), len(in.Contents), len(in.Records)
 	t := &tables{
-		claimsByUID: map[string]int{}, claimsByName: map[claimKey]int{}, pvsByName: map[string]int{}, pvsByUID: map[string]int{},
-		pvsByClaim: map[claimKey]int{}, byUID: map[string]int{}, byName: map[string]int{}, operations: map[claimKey]int{},
-		ready: map[claimKey]int{}, readyUID: map[string]int{}, readyPV: map[string]int{},
+		claimsByUID: make(map[string]int, claims), claimsByName: make(map[claimKey]int, claims),
+		pvsByName: make(map[string]int, pvs), pvsByUID: make(map[string]int, pvs), pvsByClaim: make(map[claimKey]int, pvs),
+		byUID: make(map[string]int, contents), byName: make(map[string]int, contents), operations: make(map[claimKey]int, len(in.Operations)),
+		ready: make(map[claimKey]int, records), readyUID: make(map[string]int, records), readyPV: make(map[string]int, records),
 	}
 	for i, c := range in.Claims {
 		first(t, t.claimsByUID, c.UID, i)

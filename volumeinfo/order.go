@@ -9,23 +9,23 @@ import (
 
 // sorted returns in with its slices copied in an order of their own, so that the caller's does not matter.
 func sorted(in Inputs) Inputs {
-	in.Claims = slices.SortedStableFunc(slices.Values(in.Claims), func(a, b Claim) int {
+	in.Claims = inOrder(in.Claims, func(a, b Claim) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID), cmp.Compare(a.PV, b.PV))
 	})
-	in.PVs = slices.SortedStableFunc(slices.Values(in.PVs), func(a, b PV) int {
+	in.PVs = inOrder(in.PVs, func(a, b PV) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ClaimUID, b.ClaimUID))
 	})
-	in.Snapshots = slices.SortedStableFunc(slices.Values(in.Snapshots), func(a, b Snapshot) int {
+	in.Snapshots = inOrder(in.Snapshots, func(a, b Snapshot) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
-	in.Contents = slices.SortedStableFunc(slices.Values(in.Contents), func(a, b Content) int {
+	in.Contents = inOrder(in.Contents, func(a, b Content) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.SnapshotUID, b.SnapshotUID))
 	})
-	in.Operations = slices.SortedStableFunc(slices.Values(in.Operations), func(a, b Operation) int { return cmp.Compare(a.ID, b.ID) })
-	in.Skips = slices.SortedStableFunc(slices.Values(in.Skips), func(a, b Skip) int {
+	in.Operations = inOrder(in.Operations, func(a, b Operation) int { return cmp.Compare(a.ID, b.ID) })
+	in.Skips = inOrder(in.Skips, func(a, b Skip) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.PV, b.PV), cmp.Compare(a.Reason, b.Reason))
 	})
-	in.Records = slices.SortedStableFunc(slices.Values(in.Records), func(a, b BackupRecord) int {
+	in.Records = inOrder(in.Records, func(a, b BackupRecord) int {
 		if c := a.Volume().Compare(b.Volume()); c != 0 {
 			return c
 		}
@@ -35,6 +35,13 @@ func sorted(in Inputs) Inputs {
 		return bytes.Compare(x, y)
 	})
 	return in
+}
+
+// inOrder returns a sorted copy.
+func inOrder[T any](items []T, compare func(a, b T) int) []T {
+	items = slices.Clone(items)
+	slices.SortStableFunc(items, compare)
+	return items
 }
 
 // distinct drops claims listed twice. Of the same claim with and without a UID the one with it stays.
