@@ -23,11 +23,12 @@ func volumeRecords(t *testing.T, b *bench) {
 	t.Helper()
 	size := b.size(10_000, 1000)
 	theirs := veleroRecords(t, size)
-	half, whole := medians(5, buildTime(t, size), buildTime(t, 2*size))
+	const rounds = 31
+	half, whole := medians(rounds, buildTime(t, size), buildTime(t, 2*size))
 	what := table.Number(size).String() + " records: CPU"
 	b.row(what, table.Time(theirs), table.Time(half), table.Target{Kind: table.TimesBetter, Limit: 20})
 	b.noisy("CPU of "+table.Number(2*size).String()+" over "+table.Number(size).String(), nil, table.Number(whole.Seconds()/half.Seconds()), table.Target{Kind: table.AtMost, Limit: 2.5})
-	b.note("Velero's builder through backup.Request.VolumesInformation, run once; ours the median of 5. The same claims, volumes, snapshots, contents and operations.")
+	b.note("Velero's builder through backup.Request.VolumesInformation, run once; ours the median of %d. The same claims, volumes, snapshots, contents and operations.", rounds)
 }
 
 func volumeName(i int) string { return fmt.Sprintf("data-%05d", i) }
