@@ -22,35 +22,44 @@ func Build(in Inputs) ([]BackupRecord, []Gap) {
 	return records, gaps
 }
 
+// none is no index.
+const none = -1
+
 type builder struct {
 	in      Inputs
 	t       *tables
 	records []BackupRecord
 	gaps    []Gap
-	chosen  map[int]int  // claim to snapshot
-	skipped map[int]int  // claim to skip
-	used    map[int]bool // operations that went into a record
+
+	// What belongs together. Each is found for all before the next is looked for: one table after the other stays in the
+	// processor's cache.
+	pvs       []*PV      // by claim, nil without one
+	contents  []*Content // by snapshot, nil without one
+	worked    []int      // by snapshot: the index of its operation, or none
+	snapshots []int      // by claim: the index of its snapshot, or none
+	skips     []int      // by claim: the index of its skip, or none
+	used      []bool     // by operation: whether it went into a record
 }
 
 func build(in Inputs) (records []BackupRecord, gaps []Gap, visits int) {
 	in = sorted(in)
-	b := &builder{
-		records: make([]BackupRecord, 0, len(in.Records)+len(in.Claims)),
-		chosen:  make(map[int]int, len(in.Snapshots)), skipped: make(map[int]int, len(in.Skips)), used: make(map[int]bool, len(in.Operations)),
-	}
+	b := &builder{records: make([]BackupRecord, 0, len(in.Records)+len(in.Claims))}
 	in.Claims = b.distinct(in.Claims)
+	b.snapshots, b.skips = slices.Repeat([]int{none}, len(in.Claims)), slices.Repeat([]int{none}, len(in.Claims))
+	b.used = make([]bool, len(in.Operations))
 	b.in, b.t = in, newTables(in)
+	b.pvs, b.contents, b.worked = each(in.Claims, b.t.pv), each(in.Snapshots, b.t.content), each(in.Snapshots, b.t.operation)
 	b.own()
 	b.assignSkips()
 	orphans := b.assignSnapshots()
 	b.claims()
 	for _, i := range orphans {
 		s := in.Snapshots[i]
-		b.records = append(b.records, b.record(Claim{Namespace: s.Namespace, Name: deref(s.Claim), UID: s.ClaimUID}, nil, &s))
+		c := Claim{Namespace: s.Namespace, Name: deref(s.Claim), UID: s.ClaimUID}
+		b.record(c, b.t.pv(&c), nil, i)
 	}
 	b.operations()
-	slices.SortStableFunc(b.records, func(x, y BackupRecord) int { return x.Volume().Compare(y.Volume()) })
-	return b.records, sortGaps(b.gaps), b.t.visits
+	return inOrder(b.records, byVolume), sortGaps(b.gaps), b.t.visits
 }
 
 // own takes the caller's records; the second one of a volume is a gap.
@@ -70,17 +79,17 @@ func (b *builder) own() {
 func (b *builder) assignSkips() {
 	for i, s := range b.in.Skips {
 		v := VolumeID{Namespace: s.Namespace, Claim: s.Claim, ClaimUID: s.ClaimUID, PV: s.PV}
-		c, ok, _ := b.t.claim(b.in, s.Namespace, s.Claim, s.ClaimUID)
+		c, ok, _ := b.t.claim(s.Namespace, s.Claim, s.ClaimUID)
 		if !ok && s.Claim == "" && s.PV != "" {
 			if pv := at(b.t, b.in.PVs, b.t.pvsByName[s.PV], has(b.t.pvsByName, s.PV)); pv != nil {
-				c, ok, _ = b.t.claim(b.in, pv.ClaimNamespace, pv.ClaimName, pv.ClaimUID)
+				c, ok, _ = b.t.claim(pv.ClaimNamespace, pv.ClaimName, pv.ClaimUID)
 			}
 		}
 		switch {
-		case !ok && b.t.readyFor(b.in, v), ok && has(b.skipped, c):
+		case !ok && b.t.readyFor(v), ok && b.skips[c] != none:
 			b.gap(v, "skip", Duplicate)
 		case ok:
-			b.skipped[c] = i
+			b.skips[c] = i
 		default:
 			b.records = append(b.records, BackupRecord{
 				PVCNamespace: s.Namespace, PVCName: s.Claim, PVCUID: s.ClaimUID, PVName: s.PV, Skipped: true, SkippedReason: orUnknown(s.Reason),
@@ -91,30 +100,34 @@ func (b *builder) assignSkips() {
 
 // assignSnapshots gives each snapshot to its claim, the best of several, and returns those whose claim is gone.
 func (b *builder) assignSnapshots() (orphans []int) {
-	for i, s := range b.in.Snapshots {
+	for i := range b.in.Snapshots {
+		s := &b.in.Snapshots[i]
 		v := VolumeID{Namespace: s.Namespace, Claim: deref(s.Claim), ClaimUID: s.ClaimUID}
-		c, ok, recreated := b.t.claim(b.in, s.Namespace, deref(s.Claim), s.ClaimUID)
+		c, ok, recreated := b.t.claim(s.Namespace, deref(s.Claim), s.ClaimUID)
 		if ok {
 			v = VolumeID{Namespace: b.in.Claims[c].Namespace, Claim: b.in.Claims[c].Name, ClaimUID: b.in.Claims[c].UID}
 		}
-		previous, double := b.chosen[c]
+		previous := none
+		if ok {
+			previous = b.snapshots[c]
+		}
 		switch {
 		case b.in.Owner != "" && s.OwnerUID != b.in.Owner:
 			b.gap(v, s.name(), ForeignOwner)
 		case !ok && recreated:
 			b.gap(v, s.name(), Recreated)
-		case !ok && b.t.readyFor(b.in, v):
+		case !ok && b.t.readyFor(v):
 			b.gap(v, s.name(), Duplicate)
 		case !ok:
 			b.gap(v, s.name(), NoClaim)
 			orphans = append(orphans, i)
-		case double && (b.t.handle(b.in, b.in.Snapshots[previous]) != "" || b.t.handle(b.in, s) == ""):
+		case previous != none && (b.handle(previous) != "" || b.handle(i) == ""):
 			b.gap(v, s.name(), Duplicate)
-		case double:
+		case previous != none:
 			b.gap(v, b.in.Snapshots[previous].name(), Duplicate)
-			b.chosen[c] = i
+			b.snapshots[c] = i
 		default:
-			b.chosen[c] = i
+			b.snapshots[c] = i
 		}
 	}
 	return orphans
@@ -123,30 +136,28 @@ func (b *builder) assignSnapshots() (orphans []int) {
 func (b *builder) claims() {
 	for i, c := range b.in.Claims {
 		v := VolumeID{Namespace: c.Namespace, Claim: c.Name, ClaimUID: c.UID, PV: c.PV}
-		var s *Snapshot
-		if n, ok := b.chosen[i]; ok {
-			s = &b.in.Snapshots[n]
-		}
-		if b.t.readyFor(b.in, v) {
-			if s != nil {
-				b.gap(v, s.name(), Duplicate)
+		s := b.snapshots[i]
+		if b.t.readyFor(v) {
+			if s != none {
+				b.gap(v, b.in.Snapshots[s].name(), Duplicate)
 			}
 			continue
 		}
 		var skip *Skip
-		if n, ok := b.skipped[i]; ok {
+		if n := b.skips[i]; n != none {
 			skip = &b.in.Skips[n]
-			if s != nil {
-				b.gap(v, s.name(), Contradicts)
+			if s != none {
+				b.gap(v, b.in.Snapshots[s].name(), Contradicts)
 			}
 		}
-		b.records = append(b.records, b.record(c, skip, s))
+		b.record(c, b.pvs[i], skip, s)
 	}
 }
 
-func (b *builder) record(c Claim, skip *Skip, s *Snapshot) BackupRecord {
-	r := BackupRecord{PVCNamespace: c.Namespace, PVCName: c.Name, PVCUID: c.UID, PVName: c.PV}
-	pv := b.t.pv(b.in, c)
+// record adds the record of a claim, with what there is of its persistent volume, of a skip and of a snapshot.
+func (b *builder) record(c Claim, pv *PV, skip *Skip, snapshot int) {
+	b.records = append(b.records, BackupRecord{PVCNamespace: c.Namespace, PVCName: c.Name, PVCUID: c.UID, PVName: c.PV})
+	r := &b.records[len(b.records)-1]
 	switch {
 	case pv == nil && c.PV != "":
 		b.gap(r.Volume(), "pv "+c.PV, NoPV)
@@ -160,38 +171,38 @@ func (b *builder) record(c Claim, skip *Skip, s *Snapshot) BackupRecord {
 	switch {
 	case skip != nil:
 		r.Skipped, r.SkippedReason = true, orUnknown(skip.Reason)
-	case s == nil:
+	case snapshot == none:
 		b.gap(r.Volume(), "", NoSnapshot)
 		r.Result, r.Error = Failed, string(NoSnapshot)
 	default:
-		b.snapshot(&r, *s, pv)
+		b.snapshot(r, snapshot, pv)
 	}
-	return r
 }
 
 // snapshot fills in what is known of the volume's snapshot, its content and its operation.
-func (b *builder) snapshot(r *BackupRecord, s Snapshot, pv *PV) {
-	info := &CSISnapshotInfo{ReadyToUse: copied(s.ReadyToUse), Size: copied(s.RestoreSize), VSCName: deref(s.Content)}
+func (b *builder) snapshot(r *BackupRecord, n int, pv *PV) {
+	s := &b.in.Snapshots[n]
+	info := &CSISnapshotInfo{VSCName: deref(s.Content)}
 	if pv != nil {
 		info.Driver = pv.Driver
 	}
-	created := s.CreationTime
-	if c := b.t.content(b.in, s); c != nil {
+	ready, size, created := s.ReadyToUse, s.RestoreSize, s.CreationTime
+	if c := b.contents[n]; c != nil {
 		info.VSCName, info.SnapshotHandle, info.VolumeGroupSnapshotHandle = c.Name, deref(c.Handle), deref(c.GroupHandle)
 		info.Driver = cmp.Or(c.Driver, info.Driver)
-		info.Size = cmp.Or(copied(c.RestoreSize), info.Size)
 		// Handle and readiness of one look at one object: two objects, read one after the other, may disagree.
-		info.ReadyToUse, info.ContentVersion = cmp.Or(copied(c.ReadyToUse), info.ReadyToUse), c.ResourceVersion
-		created = cmp.Or(created, c.CreationTime)
+		ready, info.ContentVersion = cmp.Or(c.ReadyToUse, ready), c.ResourceVersion
+		size, created = cmp.Or(c.RestoreSize, size), cmp.Or(created, c.CreationTime)
 	} else {
 		b.gap(r.Volume(), s.name(), NoContent)
 	}
+	info.ReadyToUse, info.Size = copied(ready), copied(size)
 	r.BackupMethod, r.CSISnapshotInfo, r.PreserveLocalSnapshot = CSISnapshot, info, true
 	if created != nil {
 		r.StartTimestamp = stamp(*created)
 	}
-	i, ok := b.t.operations[claimKey{s.Namespace, s.Name}]
-	if op := at(b.t, b.in.Operations, i, ok); op != nil {
+	if i := b.worked[n]; i != none {
+		op := &b.in.Operations[i]
 		b.used[i] = true
 		info.OperationID = op.ID
 		outcome := Outcome{OperationID: op.ID, Result: op.Result, Error: op.Error, Ended: op.Ended}
@@ -223,14 +234,24 @@ func (b *builder) gap(v VolumeID, object string, reason Reason) {
 	b.gaps = append(b.gaps, Gap{Volume: v, Object: object, Reason: reason})
 }
 
-func (t *tables) handle(in Inputs, s Snapshot) string {
-	if c := t.content(in, s); c != nil {
+// handle is that of the snapshot with that index, empty without one.
+func (b *builder) handle(snapshot int) string {
+	if c := b.contents[snapshot]; c != nil {
 		return deref(c.Handle)
 	}
 	return ""
 }
 
-func (s Snapshot) name() string { return "snapshot " + s.Namespace + "/" + s.Name }
+// each returns what find returns for each of items.
+func each[T, U any](items []T, find func(*T) U) []U {
+	found := make([]U, 0, len(items))
+	for i := range items {
+		found = append(found, find(&items[i]))
+	}
+	return found
+}
+
+func (s *Snapshot) name() string { return "snapshot " + s.Namespace + "/" + s.Name }
 
 func stamp(t time.Time) *metav1.Time { return new(metav1.NewTime(t.UTC().Truncate(time.Second))) }
 

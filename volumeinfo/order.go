@@ -7,26 +7,16 @@ import (
 	"slices"
 )
 
-// sorted returns in with its slices copied in an order of their own, so that the caller's does not matter.
+// sorted returns in with its slices in an order of their own, so that the caller's does not matter.
 func sorted(in Inputs) Inputs {
-	in.Claims = inOrder(in.Claims, func(a, b Claim) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID), cmp.Compare(a.PV, b.PV))
-	})
-	in.PVs = inOrder(in.PVs, func(a, b PV) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ClaimUID, b.ClaimUID))
-	})
-	in.Snapshots = inOrder(in.Snapshots, func(a, b Snapshot) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-	})
-	in.Contents = inOrder(in.Contents, func(a, b Content) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.SnapshotUID, b.SnapshotUID))
-	})
-	in.Operations = inOrder(in.Operations, func(a, b Operation) int { return cmp.Compare(a.ID, b.ID) })
-	in.Skips = inOrder(in.Skips, func(a, b Skip) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.PV, b.PV), cmp.Compare(a.Reason, b.Reason))
-	})
-	in.Records = inOrder(in.Records, func(a, b BackupRecord) int {
-		if c := a.Volume().Compare(b.Volume()); c != 0 {
+	in.Claims = inOrder(in.Claims, by(func(c *Claim) [4]string { return [4]string{c.Namespace, c.Name, c.UID, c.PV} }))
+	in.PVs = inOrder(in.PVs, by(func(pv *PV) [4]string { return [4]string{pv.Name, pv.ClaimUID} }))
+	in.Snapshots = inOrder(in.Snapshots, by(func(s *Snapshot) [4]string { return [4]string{s.Namespace, s.Name, s.UID} }))
+	in.Contents = inOrder(in.Contents, by(func(c *Content) [4]string { return [4]string{c.Name, c.SnapshotUID} }))
+	in.Operations = inOrder(in.Operations, by(func(op *Operation) [4]string { return [4]string{op.ID} }))
+	in.Skips = inOrder(in.Skips, by(func(s *Skip) [4]string { return [4]string{s.Namespace, s.Claim, s.PV, s.Reason} }))
+	in.Records = inOrder(in.Records, func(a, b *BackupRecord) int {
+		if c := byVolume(a, b); c != 0 {
 			return c
 		}
 		// An Extra that is no JSON gives no text here and an error in Encode.
@@ -37,11 +27,31 @@ func sorted(in Inputs) Inputs {
 	return in
 }
 
-// inOrder returns a sorted copy.
-func inOrder[T any](items []T, compare func(a, b T) int) []T {
-	items = slices.Clone(items)
-	slices.SortStableFunc(items, compare)
-	return items
+// by compares by the texts of the key.
+func by[T any](key func(*T) [4]string) func(a, b *T) int {
+	return func(a, b *T) int {
+		x, y := key(a), key(b)
+		return slices.Compare(x[:], y[:])
+	}
+}
+
+func byVolume(a, b *BackupRecord) int { return a.Volume().Compare(b.Volume()) }
+
+// inOrder returns items if they are sorted, as lists of an API server are, else a sorted copy. Equal ones keep their order.
+func inOrder[T any](items []T, compare func(a, b *T) int) []T {
+	refs := make([]*T, 0, len(items))
+	for i := range items {
+		refs = append(refs, &items[i])
+	}
+	if slices.IsSortedFunc(refs, compare) {
+		return items
+	}
+	slices.SortStableFunc(refs, compare)
+	out := make([]T, 0, len(items))
+	for _, ref := range refs {
+		out = append(out, *ref)
+	}
+	return out
 }
 
 // distinct drops claims listed twice. Of the same claim with and without a UID the one with it stays.
