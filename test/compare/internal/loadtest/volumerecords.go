@@ -22,13 +22,14 @@ import (
 func volumeRecords(t *testing.T, b *bench) {
 	t.Helper()
 	size := b.size(10_000, 1000)
+	const rounds = 61
+	half, whole := inTurn(rounds, buildTime(t, size), buildTime(t, 2*size)) // of the same volumes
 	theirs := veleroRecords(t, size)
-	const rounds = 31
-	half, whole := medians(rounds, buildTime(t, size), buildTime(t, 2*size))
 	what := table.Number(size).String() + " records: CPU"
-	b.row(what, table.Time(theirs), table.Time(half), table.Target{Kind: table.TimesBetter, Limit: 20})
-	b.noisy("CPU of "+table.Number(2*size).String()+" over "+table.Number(size).String(), nil, table.Number(whole.Seconds()/half.Seconds()), table.Target{Kind: table.AtMost, Limit: 2.5})
-	b.note("Velero's builder through backup.Request.VolumesInformation, run once; ours the median of %d. The same claims, volumes, snapshots, contents and operations.", rounds)
+	b.row(what, table.Time(theirs), table.Time(half[rounds/2]), table.Target{Kind: table.TimesBetter, Limit: 20})
+	// The shortest, not the median: other programs only add, and more to what fills more of the processor's cache.
+	b.noisy("CPU of "+table.Number(2*size).String()+" over "+table.Number(size).String(), nil, table.Number(whole[0].Seconds()/half[0].Seconds()), table.Target{Kind: table.AtMost, Limit: 2.5})
+	b.note("Velero's builder through backup.Request.VolumesInformation, run once; ours the median of %d rounds, each of 20 000 volumes in backups of that many; the growth is that of the shortest rounds. The same claims, volumes, snapshots, contents and operations.", rounds)
 }
 
 func volumeName(i int) string { return fmt.Sprintf("data-%05d", i) }
@@ -75,27 +76,32 @@ func veleroVolumes(n int, name string) (*velerobackup.Request, []snapshotv1.Volu
 	return request, snapshots, contents
 }
 
-// buildTime measures our builder.
+// builtVolumes is how many volumes each measurement of buildTime builds records of, so that all touch as much memory.
+const builtVolumes = 20_000
+
+// buildTime measures our builder with n volumes a backup.
 func buildTime(t *testing.T, n int) func() time.Duration {
 	t.Helper()
-	in := ourVolumes(n)
-	loops := max(1, 20_000/n)
+	var backups []volumeinfo.Inputs
+	for first := 0; first < builtVolumes; first += n {
+		backups = append(backups, ourVolumes(first, n))
+	}
 	return func() time.Duration {
 		return cpu(func() {
-			for range loops {
+			for _, in := range backups {
 				if records, gaps := volumeinfo.Build(in); len(records) != n || len(gaps) > 0 {
 					t.Errorf("Build made %d records and %d gaps of %d volumes", len(records), len(gaps), n)
 				}
 			}
-		}) / time.Duration(loops)
+		}) / time.Duration(len(backups))
 	}
 }
 
-// ourVolumes are the same volumes as inputs of ours.
-func ourVolumes(n int) volumeinfo.Inputs {
+// ourVolumes are n of the same volumes as inputs of ours.
+func ourVolumes(first, n int) volumeinfo.Inputs {
 	in := volumeinfo.Inputs{Owner: string(anchorOwner.UID)}
 	ready, size, created := true, int64(1<<30), begun
-	for i := range n {
+	for i := first; i < first+n; i++ {
 		claim := volumeName(i)
 		content, handle := "snapcontent-"+claim, "snap-"+claim
 		uid, snapshot := "claim-"+claim, fmt.Sprintf("velero-data-%05d-abcde", i)

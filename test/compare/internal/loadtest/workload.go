@@ -121,13 +121,18 @@ func median(n int, measure func() time.Duration) time.Duration {
 
 // medians is median of two, measured in turn, so that what else the machine does meets both.
 func medians(n int, one, other func() time.Duration) (time.Duration, time.Duration) {
-	var ones, others []time.Duration
+	ones, others := inTurn(n, one, other)
+	return ones[n/2], others[n/2]
+}
+
+// inTurn calls one and other n times in turn and returns what they return, the shortest first.
+func inTurn(n int, one, other func() time.Duration) (ones, others []time.Duration) {
 	for range n {
 		ones, others = append(ones, one()), append(others, other())
 	}
 	slices.Sort(ones)
 	slices.Sort(others)
-	return ones[n/2], others[n/2]
+	return ones, others
 }
 
 // cpu is the processor time that f takes, of the whole process, so that the collector's part counts too.
