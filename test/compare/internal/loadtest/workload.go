@@ -23,9 +23,11 @@ type workload struct {
 	run     func(t *testing.T, b *bench)
 }
 
-// all are the workloads in the order of the output.
+// all are the workloads in the order of the output. The one that compares times of milliseconds with each other is the first: the
+// others leave a heap in pieces.
 func all() []workload {
 	return []workload{
+		{name: "volume-records", run: volumeRecords},
 		{name: "cut", virtual: true, run: cut},
 		{name: "freeze-window", virtual: true, run: freezeWindow},
 		{name: "never-ready", virtual: true, run: neverReady},
@@ -41,7 +43,6 @@ func all() []workload {
 		{name: "memory", run: memory},
 		{name: "scale-operations", run: scaleOperations},
 		{name: "release", virtual: true, run: release},
-		{name: "volume-records", run: volumeRecords},
 		{name: "failure-track", run: failureTrack},
 	}
 }
