@@ -1,6 +1,9 @@
 package volumeinfo
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // tables finds inputs by what refers to them, each in constant time. Of two with the same key the first counts. What is
 // looked for only when a better key finds nothing is a table that is made when it is first asked for.
@@ -22,22 +25,22 @@ type tables struct {
 
 func newTables(in Inputs) *tables {
 	t := &tables{in: in}
-	t.claimsByUID = table(t, in.Claims, func(c Claim) string { return c.UID })()
-	t.claimsByName = table(t, in.Claims, func(c Claim) claimKey { return claimKey{c.Namespace, c.Name} })
-	t.pvsByName = table(t, in.PVs, func(pv PV) string { return pv.Name })()
-	t.pvsByUID = table(t, in.PVs, func(pv PV) string { return pv.ClaimUID })
-	t.pvsByClaim = table(t, in.PVs, func(pv PV) claimKey { return claimKey{pv.ClaimNamespace, pv.ClaimName} })
-	t.byUID = table(t, in.Contents, func(c Content) string { return c.SnapshotUID })()
-	t.byName = table(t, in.Contents, func(c Content) string { return c.Name })
-	t.operations = table(t, in.Operations, func(op Operation) claimKey { return claimKey{op.Namespace, op.Name} })()
-	t.readyUID = table(t, in.Records, func(r BackupRecord) string { return r.PVCUID })()
-	t.ready = table(t, in.Records, func(r BackupRecord) claimKey {
+	t.claimsByUID = table(t, in.Claims, func(c *Claim) string { return c.UID })()
+	t.claimsByName = table(t, in.Claims, func(c *Claim) claimKey { return claimKey{c.Namespace, c.Name} })
+	t.pvsByName = table(t, in.PVs, func(pv *PV) string { return pv.Name })()
+	t.pvsByUID = table(t, in.PVs, func(pv *PV) string { return pv.ClaimUID })
+	t.pvsByClaim = table(t, in.PVs, func(pv *PV) claimKey { return claimKey{pv.ClaimNamespace, pv.ClaimName} })
+	t.byUID = table(t, in.Contents, func(c *Content) string { return c.SnapshotUID })()
+	t.byName = table(t, in.Contents, func(c *Content) string { return c.Name })
+	t.operations = table(t, in.Operations, func(op *Operation) claimKey { return claimKey{op.Namespace, op.Name} })()
+	t.readyUID = table(t, in.Records, func(r *BackupRecord) string { return r.PVCUID })()
+	t.ready = table(t, in.Records, func(r *BackupRecord) claimKey {
 		if r.PVCName == "" {
 			return claimKey{}
 		}
 		return claimKey{r.PVCNamespace, r.PVCName}
 	})()
-	t.readyPV = table(t, in.Records, func(r BackupRecord) string {
+	t.readyPV = table(t, in.Records, func(r *BackupRecord) string {
 		if r.PVCName != "" {
 			return ""
 		}
@@ -47,14 +50,13 @@ func newTables(in Inputs) *tables {
 }
 
 // table returns a function that makes the table of items by their keys when it is first called. The zero key finds nothing.
-func table[T any, K comparable](t *tables, items []T, key func(T) K) func() map[K]int {
+func table[T any, K comparable](t *tables, items []T, key func(*T) K) func() map[K]int {
 	return sync.OnceValue(func() map[K]int {
 		m := make(map[K]int, len(items))
-		for i, item := range items {
+		for i := range slices.Backward(items) { // so that the first of a key is the one that stays
 			t.visits++
 			var zero K
-			k := key(item)
-			if _, double := m[k]; !double && k != zero {
+			if k := key(&items[i]); k != zero {
 				m[k] = i
 			}
 		}
