@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,14 +23,19 @@ import (
 func volumeRecords(t *testing.T, b *bench) {
 	t.Helper()
 	size := b.size(10_000, 1000)
-	const rounds = 61
-	half, whole := inTurn(rounds, buildTime(t, size), buildTime(t, 2*size)) // of the same volumes
+	const rounds, places = 15, 5
+	var half, whole []time.Duration
+	for range places { // the same volumes at other places in memory, some of which suit the processor's cache less
+		one, two := inTurn(rounds, buildTime(t, size), buildTime(t, 2*size))
+		half, whole = append(half, one...), append(whole, two...)
+	}
+	slices.Sort(half)
 	theirs := veleroRecords(t, size)
 	what := table.Number(size).String() + " records: CPU"
-	b.row(what, table.Time(theirs), table.Time(half[rounds/2]), table.Target{Kind: table.TimesBetter, Limit: 20})
+	b.row(what, table.Time(theirs), table.Time(half[len(half)/2]), table.Target{Kind: table.TimesBetter, Limit: 20})
 	// The shortest, not the median: other programs only add, and more to what fills more of the processor's cache.
-	b.noisy("CPU of "+table.Number(2*size).String()+" over "+table.Number(size).String(), nil, table.Number(whole[0].Seconds()/half[0].Seconds()), table.Target{Kind: table.AtMost, Limit: 2.5})
-	b.note("Velero's builder through backup.Request.VolumesInformation, run once; ours the median of %d rounds, each of 20 000 volumes in backups of that many; the growth is that of the shortest rounds. The same claims, volumes, snapshots, contents and operations.", rounds)
+	b.noisy("CPU of "+table.Number(2*size).String()+" over "+table.Number(size).String(), nil, table.Number(slices.Min(whole).Seconds()/half[0].Seconds()), table.Target{Kind: table.AtMost, Limit: 2.5})
+	b.note("Velero's builder through backup.Request.VolumesInformation, run once; ours the median of %d rounds, each of 20 000 volumes in backups of that many; the growth is that of the shortest rounds. The same claims, volumes, snapshots, contents and operations.", len(half))
 }
 
 func volumeName(i int) string { return fmt.Sprintf("data-%05d", i) }
